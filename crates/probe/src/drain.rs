@@ -1,0 +1,93 @@
+//! The decision when to stop waiting for the rest of a train.
+
+use std::time::{Duration, Instant};
+
+/// How long silence must last, once the sender is done, before the rest of a train counts as lost.
+pub const QUIET: Duration = Duration::from_millis(30);
+/// The same when nothing at all has come.
+pub const QUIET_WHEN_EMPTY: Duration = Duration::from_millis(200);
+/// Longest the silence may have to be on a slow path, where packets come far apart.
+pub const MAX_QUIET: Duration = Duration::from_millis(500);
+/// Longest wait after the sender is done, however busily packets still come out of a shaper's queue.
+pub const MAX_DRAIN: Duration = Duration::from_secs(5);
+
+/// Decides how long the receiver of a train keeps listening. The clock comes in as an argument.
+///
+/// The sender says over TCP that it is done. From then on the receiver waits while packets keep coming: a
+/// shaper's queue may hold them for up to a second. It stops when all have come, when it has been quiet for
+/// [`QUIET`] (or eight times the usual spacing on a slow path, at most [`MAX_QUIET`]), after [`MAX_DRAIN`], or at the deadline.
+#[derive(Clone, Copy, Debug)]
+pub struct Drain {
+    deadline: Instant,
+    done: Option<Instant>,
+    first_packet: Option<Instant>,
+    last_packet: Option<Instant>,
+    packets: u32,
+}
+
+impl Drain {
+    /// Starts listening; never goes on past `deadline`.
+    pub fn new(deadline: Instant) -> Self {
+        Self {
+            deadline,
+            done: None,
+            first_packet: None,
+            last_packet: None,
+            packets: 0,
+        }
+    }
+
+    /// Notes that the sender has sent everything.
+    pub fn sender_done(&mut self, now: Instant) {
+        self.done.get_or_insert(now);
+    }
+
+    /// Notes that `count` packets of the train came.
+    pub fn packets_came(&mut self, now: Instant, count: u32) {
+        self.first_packet.get_or_insert(now);
+        self.last_packet = Some(now);
+        self.packets = self.packets.saturating_add(count);
+    }
+
+    /// When to stop if nothing more happens.
+    pub fn stop_at(&self) -> Instant {
+        let Some(done) = self.done else {
+            return self.deadline;
+        };
+        let (quiet, since) = match (self.first_packet, self.last_packet) {
+            (Some(first), Some(last)) => {
+                let spacing = last.duration_since(first) / self.packets.max(1);
+                ((spacing * 8).clamp(QUIET, MAX_QUIET), last.max(done))
+            }
+            _ => (QUIET_WHEN_EMPTY, done),
+        };
+        (since + quiet).min(done + MAX_DRAIN).min(self.deadline)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drain_ends_after_silence_or_at_its_bounds() {
+        let start = Instant::now();
+        let ms = Duration::from_millis;
+        let mut drain = Drain::new(start + ms(60_000));
+        assert_eq!(drain.stop_at(), start + ms(60_000));
+        drain.sender_done(start + ms(10));
+        assert_eq!(drain.stop_at(), start + ms(10) + QUIET_WHEN_EMPTY);
+        drain.packets_came(start + ms(20), 64);
+        assert_eq!(drain.stop_at(), start + ms(20) + QUIET);
+        drain.packets_came(start + ms(5_000), 64);
+        assert_eq!(drain.stop_at(), start + ms(5_010));
+        let mut slow = Drain::new(start + ms(60_000));
+        slow.packets_came(start, 1);
+        slow.packets_came(start + ms(400), 9);
+        slow.sender_done(start + ms(410));
+        assert_eq!(slow.stop_at(), start + ms(410) + ms(320));
+        let mut short = Drain::new(start + ms(15));
+        short.sender_done(start + ms(10));
+        assert_eq!(short.stop_at(), start + ms(15));
+    }
+}

@@ -1,0 +1,153 @@
+//! Writes down a train as its packets come.
+
+use super::record::{Arrival, Limit, Train};
+use super::wire::Data;
+
+/// Bytes around the UDP payload as a shaper counts them, IPv4: 8 of UDP, 20 of IP, 14 of Ethernet.
+pub const HEADERS_V4_BYTES: u32 = 42;
+/// The same for IPv6.
+pub const HEADERS_V6_BYTES: u32 = 62;
+
+/// The record of one train. Memory is bounded by the packets the train may have.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    train: Train,
+    seen: Vec<u64>,
+    most: u32,
+    highest: u64,
+}
+
+impl Recorder {
+    /// An empty record of a train of at most `most` packets.
+    pub fn new(payload_bytes: u32, wire_bytes: u32, most: u32) -> Self {
+        Self {
+            train: Train {
+                wire_bytes,
+                payload_bytes,
+                ..Train::default()
+            },
+            seen: vec![0; (most as usize).div_ceil(64)],
+            most,
+            highest: 0,
+        }
+    }
+
+    /// Takes one packet with the kernel's receive stamp and the count of packets the socket has dropped since the train
+    /// began. Returns false, and changes nothing, for a duplicate or a packet outside the train.
+    pub fn take(&mut self, data: &Data, received_ns: u64, overflow: u32) -> bool {
+        // A batch holds at least one packet, so its number is never above the packet's.
+        if data.seq >= self.most || data.batch > data.seq {
+            return false;
+        }
+        let (word, bit) = ((data.seq / 64) as usize, 1u64 << (data.seq % 64));
+        if self.seen[word] & bit != 0 {
+            return false;
+        }
+        self.seen[word] |= bit;
+        self.highest = self.highest.max(u64::from(data.seq) + 1);
+        if let Some(before) = data.batch.checked_sub(1) {
+            self.ended(before, data.ended_ns);
+        }
+        let arrival = Arrival {
+            seq: data.seq,
+            batch: data.batch,
+            sent_ns: nanoseconds(data.sent_ns),
+            received_ns: nanoseconds(received_ns),
+            overflow,
+        };
+        // Stamps of different cores may be some microseconds out of order.
+        let at = self
+            .train
+            .arrivals
+            .iter()
+            .rposition(|other| other.received_ns <= arrival.received_ns)
+            .map_or(0, |before| before + 1);
+        self.train.arrivals.insert(at, arrival);
+        true
+    }
+
+    /// Notes when a batch had been handed over.
+    pub fn ended(&mut self, batch: u32, ended_ns: u64) {
+        let batch = batch as usize;
+        if batch >= self.most as usize {
+            return;
+        }
+        if self.train.batch_ends_ns.len() <= batch {
+            self.train.batch_ends_ns.resize(batch + 1, None);
+        }
+        self.train.batch_ends_ns[batch] = Some(nanoseconds(ended_ns));
+    }
+
+    /// The train so far. Packets after the last that came count as not sent: they may be on their way.
+    pub fn train(&mut self, limit: Limit) -> &Train {
+        self.train.sent = self.highest;
+        self.train.limit = limit;
+        &self.train
+    }
+
+    /// Packets that came, each counted once.
+    pub fn received(&self) -> u64 {
+        self.train.arrivals.len() as u64
+    }
+}
+
+/// Stamps beyond this are taken for it, so that their differences cannot overflow: 36 years from 1970 or a boot would do,
+/// this is 146.
+fn nanoseconds(stamp: u64) -> i64 {
+    stamp.min(i64::MAX as u64 / 2) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(seq: u32, batch: u32) -> Data {
+        Data {
+            seq,
+            batch,
+            sent_ns: 10,
+            ended_ns: 20 + u64::from(batch),
+            ..Data::default()
+        }
+    }
+
+    #[test]
+    fn arrivals_are_kept_in_the_order_of_their_stamps() {
+        let mut recorder = Recorder::new(1472, 1514, 100);
+        for (seq, stamp) in [(0, 5), (2, 9), (1, 7), (3, 9)] {
+            assert!(recorder.take(&data(seq, seq / 2), stamp, 0));
+        }
+        let train = recorder.train(Limit::Enough);
+        let order: Vec<u32> = train.arrivals.iter().map(|a| a.seq).collect();
+        assert_eq!(order, [0, 1, 2, 3]);
+        assert_eq!(train.batch_ends_ns, [Some(21)]);
+        assert_eq!(train.sent, 4);
+    }
+
+    #[test]
+    fn duplicates_and_strangers_change_nothing() {
+        let mut recorder = Recorder::new(1472, 1514, 10);
+        assert!(recorder.take(&data(1, 0), 5, 0));
+        assert!(!recorder.take(&data(1, 0), 6, 0));
+        assert!(!recorder.take(&data(10, 0), 6, 0));
+        assert!(!recorder.take(&data(3, 4), 6, 0));
+        recorder.ended(u32::MAX, 9);
+        assert_eq!(recorder.received(), 1);
+        assert_eq!(recorder.train(Limit::Time).batch_ends_ns.len(), 0);
+    }
+
+    #[test]
+    fn wild_stamps_are_tamed() {
+        let mut recorder = Recorder::new(1472, 1514, 10);
+        let wild = Data {
+            sent_ns: u64::MAX,
+            ended_ns: u64::MAX,
+            seq: 1,
+            batch: 1,
+            ..Data::default()
+        };
+        assert!(recorder.take(&wild, u64::MAX, 0));
+        let arrival = recorder.train(Limit::Time).arrivals[0];
+        assert!(arrival.received_ns.checked_sub(-arrival.sent_ns).is_some());
+    }
+}

@@ -1,0 +1,53 @@
+//! Which packets provably waited in a queue.
+//!
+//! A packet left its sender between `sent_ns` (before its batch) and the batch's end. Its one-way delay is thus at
+//! least `received - end`, whatever preempted the sender in between. When that exceeds the smallest delay any packet
+//! ever had, the packet waited somewhere on the path. Between two packets that both waited, the path was never idle.
+
+use super::record::{Arrival, Train};
+
+/// Wait that counts as proof, in nanoseconds. Receive stamps of an idle veth path jitter by 20 to 60 us, of a path
+/// whose receiver's core is busy by 100 us.
+const PROOF_NS: i64 = 150_000;
+
+/// Arrivals that came one after the other, all with proof: a range of indices into the train's arrivals.
+pub(super) type Span = std::ops::Range<usize>;
+
+/// Smallest delay of any packet, in nanoseconds between two clocks of different origin.
+pub(super) fn floor_ns(train: &Train) -> Option<i64> {
+    train.arrivals.iter().map(|a| a.received_ns - a.sent_ns).min()
+}
+
+/// Finds the maximal spans of proven packets, in order. A packet whose batch's end is unknown has no proof, unless
+/// packets of later batches prove that it was sent earlier still.
+pub(super) fn saturated_spans(train: &Train) -> Vec<Span> {
+    let Some(floor) = floor_ns(train) else {
+        return Vec::new();
+    };
+    let mut spans: Vec<Span> = Vec::new();
+    for (index, arrival) in train.arrivals.iter().enumerate() {
+        if !proven(train, arrival, floor) {
+            continue;
+        }
+        match spans.last_mut() {
+            Some(span) if span.end == index => span.end = index + 1,
+            _ => spans.push(index..index + 1),
+        }
+    }
+    spans
+}
+
+fn proven(train: &Train, arrival: &Arrival, floor: i64) -> bool {
+    let ends = train.batch_ends_ns.get(arrival.batch as usize..).unwrap_or_default();
+    // The next known end of this or a later batch bounds the time of sending from above.
+    let Some(end) = ends.iter().take(4).find_map(|end| *end) else {
+        return false;
+    };
+    arrival.received_ns - end - floor > PROOF_NS
+}
+
+/// Bytes on the wire that had arrived when arrival number `index` had, counting what the socket then dropped.
+pub(super) fn arrived_bytes(train: &Train, index: usize) -> f64 {
+    let overflow = train.arrivals.get(index).map_or(0, |a| a.overflow);
+    (index as f64 + 1.0 + f64::from(overflow)) * f64::from(train.wire_bytes)
+}

@@ -1,0 +1,175 @@
+//! Options and statistics of TCP connections.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use super::SocketError;
+use super::raw;
+
+/// What the kernel knows of a connection (`TCP_INFO`).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TcpInfo {
+    /// Segments sent again since the connection began.
+    pub retransmits: u64,
+    /// Smoothed round-trip time, in seconds.
+    pub rtt_s: f64,
+    /// Largest segment it sends, in bytes.
+    pub mss_bytes: u32,
+    /// Congestion window, in bytes.
+    pub cwnd_bytes: u64,
+    /// Lowest round-trip time of the last minutes, in seconds; 0 when the kernel does not say.
+    pub min_rtt_s: f64,
+    /// The newest estimate of what the receiver got, in bit/s of TCP payload; 0 when the kernel does not say.
+    pub delivery_rate_bps: f64,
+}
+
+/// Pins the congestion control of a socket.
+///
+/// # Errors
+/// [`SocketError::Congestion`] when the host does not have it or does not let this user have it.
+pub fn set_congestion(socket: &impl AsFd, name: &str) -> Result<(), SocketError> {
+    raw::set_option(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes()).map_err(|source| {
+        SocketError::Congestion {
+            name: name.to_owned(),
+            source,
+        }
+    })
+}
+
+/// Lets a bind to an address without a port leave the choice of the port to the connect, so that one port can serve
+/// connections to many destinations (`IP_BIND_ADDRESS_NO_PORT`).
+///
+/// # Errors
+/// When the system does not have the option.
+pub fn defer_port_choice(socket: &impl AsFd) -> Result<(), SocketError> {
+    raw::set_option(
+        socket.as_fd(),
+        libc::IPPROTO_IP,
+        libc::IP_BIND_ADDRESS_NO_PORT,
+        &1i32.to_ne_bytes(),
+    )
+    .map_err(SocketError::system("defer the choice of a port"))
+}
+
+/// Gives a connection up when the other side has acknowledged nothing for `patience`, also while nothing is sent
+/// (`TCP_USER_TIMEOUT` and keep-alive).
+///
+/// # Errors
+/// When the system does not have the options.
+pub fn set_patience(socket: &impl AsFd, patience: Duration) -> Result<(), SocketError> {
+    let patience_ms = i32::try_from(patience.as_millis()).unwrap_or(i32::MAX);
+    for (level, option, value) in [
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 1),
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, patience_ms),
+    ] {
+        raw::set_option(socket.as_fd(), level, option, &value.to_ne_bytes())
+            .map_err(SocketError::system("set a connection's deadline"))?;
+    }
+    Ok(())
+}
+
+/// Name of the congestion control a socket uses.
+///
+/// # Errors
+/// When the system cannot tell.
+pub fn congestion(socket: &impl AsFd) -> Result<String, SocketError> {
+    let mut name = [0; 16];
+    let length = raw::get_option(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name)
+        .map_err(SocketError::system("read the congestion control"))?;
+    let name: Vec<u8> = name[..length].iter().copied().take_while(|byte| *byte != 0).collect();
+    Ok(String::from_utf8_lossy(&name).into_owned())
+}
+
+/// Reads `TCP_INFO`. Fields that an old kernel does not have are 0.
+///
+/// # Errors
+/// When the system cannot tell.
+pub fn info(socket: &impl AsFd) -> Result<TcpInfo, SocketError> {
+    // Offsets in struct tcp_info (linux/tcp.h), which only ever grows at its end.
+    const SND_MSS: usize = 16;
+    const RTT_US: usize = 68;
+    const SND_CWND: usize = 80;
+    const TOTAL_RETRANS: usize = 100;
+    const MIN_RTT_US: usize = 148;
+    const DELIVERY_RATE: usize = 160;
+    let mut bytes = [0; 168];
+    raw::get_option(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, &mut bytes)
+        .map_err(SocketError::system("read TCP_INFO"))?;
+    let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let long = |at: usize| {
+        let mut long = [0; 8];
+        long.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_ne_bytes(long)
+    };
+    Ok(TcpInfo {
+        retransmits: u64::from(word(TOTAL_RETRANS)),
+        rtt_s: f64::from(word(RTT_US)) * 1e-6,
+        mss_bytes: word(SND_MSS),
+        cwnd_bytes: u64::from(word(SND_CWND)) * u64::from(word(SND_MSS)),
+        // The kernel writes the largest number when it has no sample.
+        min_rtt_s: Some(word(MIN_RTT_US))
+            .filter(|us| *us != u32::MAX)
+            .map_or(0.0, |us| f64::from(us) * 1e-6),
+        delivery_rate_bps: 8.0 * long(DELIVERY_RATE) as f64,
+    })
+}
+
+/// Takes up to `most` bytes off a connection without copying them and without waiting: a receiver that only counts
+/// must not cost the CPU that the sender on the same machine needs. 0 means the other side has closed.
+///
+/// # Errors
+/// [`io::ErrorKind::WouldBlock`] when nothing is there, or what the connection died of.
+pub fn discard(socket: &impl AsFd, most: usize) -> io::Result<usize> {
+    raw::discard(socket.as_fd(), most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn congestion_control_is_pinned_and_read_back() {
+        let (near, _far) = pair();
+        set_congestion(&near, "reno").unwrap();
+        assert_eq!(congestion(&near).unwrap(), "reno");
+        let error = set_congestion(&near, "none-such").unwrap_err();
+        assert!(error.to_string().contains("`none-such`"), "{error}");
+    }
+
+    #[test]
+    fn info_tells_of_a_live_connection() {
+        let (near, _far) = pair();
+        let info = info(&near).unwrap();
+        assert!(info.mss_bytes >= 500, "{info:?}");
+        assert_eq!(info.retransmits, 0);
+    }
+
+    #[test]
+    fn discarded_bytes_are_counted() {
+        let (mut near, far) = pair();
+        near.write_all(&[1; 1000]).unwrap();
+        let mut count = 0;
+        while count < 1000 {
+            match discard(&far, 600) {
+                Ok(bytes) => count += bytes,
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+        assert_eq!(count, 1000);
+        assert_eq!(discard(&far, 600).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(near);
+        while discard(&far, 600).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {}
+        assert_eq!(discard(&far, 600).unwrap(), 0);
+    }
+}
