@@ -1,0 +1,144 @@
+//! `gavotte-agent serve`: runs the agent of one host.
+
+use std::io::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use gavotte_agent::doors::{Doors, KeyFiles, TlsDoor};
+use gavotte_agent::lifeline;
+use gavotte_agent::serve::{DATA_PORT, MAX_BYTES, MAX_SECONDS, Options, serve};
+use gavotte_agent::session::Caps;
+use gavotte_agent::socket::ControlSocket;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Measures the network between the hosts of an inventory and moves bytes across it.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serves a controller, on a Unix socket or over mutual TLS, until a signal comes.
+    Serve(Serve),
+}
+
+#[derive(Args)]
+struct Serve {
+    /// The Unix socket to make, for its owner only.
+    #[arg(long, value_name = "PATH", required_unless_present = "tls")]
+    socket: Option<PathBuf>,
+    /// Where to listen for a controller with a certificate of the authority.
+    #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["ca", "cert", "key"])]
+    tls: Option<SocketAddr>,
+    /// Certificate of the authority (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    ca: Option<PathBuf>,
+    /// Certificate of this host (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    cert: Option<PathBuf>,
+    /// Private key of this host (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    key: Option<PathBuf>,
+    /// TCP and UDP port of the data plane; 0 takes any free one.
+    #[arg(long, value_name = "PORT", default_value_t = DATA_PORT)]
+    data_port: u16,
+    /// Address of the data plane [default: all, IPv6 and IPv4].
+    #[arg(long, value_name = "ADDRESS")]
+    bind: Option<IpAddr>,
+    /// Payload bytes that one session may send at most.
+    #[arg(long, value_name = "BYTES", default_value_t = MAX_BYTES)]
+    max_bytes: u64,
+    /// How long one session may last at most.
+    #[arg(long, value_name = "SECONDS", default_value_t = MAX_SECONDS)]
+    max_seconds: u64,
+    /// Ends the agent when the thread that started it ends, usually with its process.
+    #[arg(long)]
+    die_with_parent: bool,
+    /// Ends the agent when stdin ends or brings nothing for so long; says `ready` on stdout when it serves.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    lifeline: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    let Command::Serve(arguments) = Arguments::parse().command;
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("gavotte-agent: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Serve) -> io::Result<()> {
+    if arguments.die_with_parent {
+        let parent = nix::unistd::getppid();
+        nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM)?;
+        // The parent may have ended before the kernel was asked to watch it.
+        if nix::unistd::getppid() != parent {
+            return Ok(());
+        }
+    }
+    let options = Options {
+        bind: arguments.bind,
+        data_port: arguments.data_port,
+        caps: Caps {
+            max_bytes: arguments.max_bytes,
+            max_time: Duration::from_secs(arguments.max_seconds),
+        },
+    };
+    let mut doors = Doors::default();
+    let _socket = match &arguments.socket {
+        Some(path) => {
+            let (socket, listener) = ControlSocket::bind(path)?;
+            doors.socket = Some(listener);
+            Some(socket)
+        }
+        None => None,
+    };
+    if let (Some(address), Some(ca), Some(cert), Some(key)) =
+        (arguments.tls, &arguments.ca, &arguments.cert, &arguments.key)
+    {
+        let [ca, cert, key] = [ca, cert, key].map(Clone::clone);
+        doors.tls = Some(TlsDoor::bind(address, &KeyFiles { ca, cert, key })?);
+    }
+    // Two threads: on a small host the agent must leave room for what it measures.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let result = runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let lifeline = arguments.lifeline.map(Duration::from_secs);
+        serve(options, doors, async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+                () = held(lifeline) => {}
+            }
+        })
+        .await
+    });
+    // Threads that send a train see within a tenth of a second that nobody waits for them.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    result
+}
+
+/// Returns when the lifeline is cut; never without one.
+async fn held(lifeline: Option<Duration>) {
+    let Some(limit) = lifeline else {
+        return std::future::pending().await;
+    };
+    // Whoever listens may be gone, which the lifeline will tell.
+    let _ = writeln!(io::stdout(), "gavotte-agent: ready");
+    if let Err(error) = lifeline::cut(limit).await {
+        eprintln!("gavotte-agent: lifeline: {error}");
+    }
+}

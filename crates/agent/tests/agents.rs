@@ -1,0 +1,277 @@
+//! Agents that measure and replay over loopback, as a controller sees them. Nothing here depends on how fast it goes.
+
+mod support;
+
+use gavotte_agent::contract::agents::{Bulk, BurstTrain, probe::Kind, probe_reply::Result as Outcome};
+use support::{Agent, Part, enrol, measure, replay, start, three, transfer};
+use tonic::Code;
+
+fn train() -> Kind {
+    Kind::BurstTrain(BurstTrain {
+        bursts: 5,
+        packets: 50,
+        payload_bytes: 1000,
+        gap_s: 0.001,
+    })
+}
+
+fn bulk(seconds: f64, flows: u32) -> Kind {
+    Kind::Bulk(Bulk {
+        seconds,
+        flows,
+        congestion: "reno".into(),
+        bin_s: 0.01,
+        engine: 0,
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trains_run_in_both_directions_and_round_by_round() {
+    let agents = three().await;
+    enrol(&agents).await;
+    let [a, b, c] = &agents;
+    let to = |probes: &[(u32, &'static str)]| probes.iter().map(|(round, peer)| (*round, *peer, train())).collect();
+    let (from_a, from_b, from_c) = tokio::join!(
+        measure(
+            a,
+            Part {
+                probes: to(&[(0, "b"), (1, "c")]),
+                receives: vec![(0, "b"), (3, "c")],
+                wait_s: 0.0
+            }
+        ),
+        measure(
+            b,
+            Part {
+                probes: to(&[(0, "a"), (2, "c")]),
+                receives: vec![(0, "a")],
+                wait_s: 0.0
+            }
+        ),
+        measure(
+            c,
+            Part {
+                probes: to(&[(3, "a")]),
+                receives: vec![(1, "a"), (2, "b")],
+                wait_s: 0.0
+            }
+        ),
+    );
+    let replies = [from_a.unwrap(), from_b.unwrap(), from_c.unwrap()].concat();
+    assert_eq!(replies.len(), 5);
+    for reply in replies {
+        assert_eq!(reply.error, "");
+        let Some(Outcome::BurstTrain(train)) = reply.result else {
+            panic!("no train in {reply:?}")
+        };
+        assert_eq!((train.sent, train.bursts.len(), reply.bytes_sent), (250, 5, 250_000));
+        assert!(train.received > 0 && train.rate_bps > 0.0);
+        assert_eq!(
+            train.received,
+            train.bursts.iter().map(|burst| burst.received).sum::<u32>()
+        );
+        assert!(reply.rtt_s > 0.0);
+        assert_eq!(reply.hops, 1);
+    }
+    assert_eq!(a.release().await, 500_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bulk_flows_are_counted_in_bins_at_the_receiver() {
+    let agents = three().await;
+    enrol(&agents).await;
+    let [a, b, _] = &agents;
+    let (sent, received) = tokio::join!(
+        measure(
+            a,
+            Part {
+                probes: vec![(1, "b", bulk(0.1, 3))],
+                ..Part::default()
+            }
+        ),
+        measure(
+            b,
+            Part {
+                receives: vec![(1, "a")],
+                ..Part::default()
+            }
+        ),
+    );
+    assert_eq!(received.unwrap(), []);
+    let reply = sent.unwrap().remove(0);
+    assert_eq!(reply.error, "");
+    let Some(Outcome::Bulk(bulk)) = reply.result else {
+        panic!("no bulk in {:?}", reply.result)
+    };
+    assert_eq!(bulk.flows.len(), 3);
+    for flow in &bulk.flows {
+        assert_eq!(flow.bytes, flow.bin_bytes.iter().sum::<u64>());
+        assert_eq!(flow.congestion, "reno");
+        assert!(flow.bytes > 0 && flow.rtt_s > 0.0);
+    }
+    assert_eq!(reply.bytes_sent, bulk.flows.iter().map(|flow| flow.bytes).sum::<u64>());
+    assert!(bulk.goodput_bps > 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_probe_is_told_and_the_schedule_goes_on() {
+    let agents = three().await;
+    enrol(&agents).await;
+    let [a, b, _] = &agents;
+    let unpinned = Kind::Bulk(Bulk {
+        seconds: 0.1,
+        flows: 1,
+        congestion: "none-such".into(),
+        bin_s: 0.0,
+        engine: 0,
+    });
+    let senseless = Kind::BurstTrain(BurstTrain::default());
+    let probes = vec![
+        (0, "stranger", train()),
+        (1, "b", senseless),
+        (2, "b", unpinned),
+        (3, "a", train()),
+        (4, "b", train()),
+    ];
+    let (sent, _) = tokio::join!(
+        measure(
+            a,
+            Part {
+                probes,
+                ..Part::default()
+            }
+        ),
+        measure(
+            b,
+            Part {
+                receives: vec![(1, "a"), (2, "a"), (4, "a")],
+                ..Part::default()
+            }
+        ),
+    );
+    let errors: Vec<_> = sent.unwrap().into_iter().map(|reply| reply.error).collect();
+    assert_eq!(errors[0], "`stranger` is not an enrolled peer");
+    assert!(errors[1].contains("bursts"), "{}", errors[1]);
+    assert!(errors[2].contains("`none-such`"), "{}", errors[2]);
+    assert_eq!(errors[3], "`a` is not an enrolled peer");
+    assert_eq!(errors[4], "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_never_comes_is_given_up() {
+    let agents = three().await;
+    enrol(&agents).await;
+    let [a, b, c] = &agents;
+    // `c` has no schedule: `a` waits at its door in vain, `b` waits for its train in vain.
+    let (sent, received) = tokio::join!(
+        measure(
+            a,
+            Part {
+                probes: vec![(0, "c", train()), (1, "b", train())],
+                wait_s: 0.3,
+                ..Part::default()
+            }
+        ),
+        measure(
+            b,
+            Part {
+                receives: vec![(0, "c"), (1, "a")],
+                wait_s: 0.6,
+                ..Part::default()
+            }
+        ),
+    );
+    received.unwrap();
+    let replies = sent.unwrap();
+    assert!(replies[0].error.contains("ready"), "{}", replies[0].error);
+    assert_eq!(replies[0].bytes_sent, 0);
+    // `b` may have given `a` up as well, or not; either is an answer.
+    assert_eq!(replies.len(), 2);
+    assert!(c.is_well().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_moves_every_byte_also_to_itself() {
+    let agents = three().await;
+    enrol(&agents).await;
+    let [a, b, _] = &agents;
+    let transfers = vec![
+        transfer(1, "b", 3_000_000),
+        transfer(2, "c", 1),
+        transfer(3, "a", 2_000_000),
+        transfer(4, "b", 0),
+        transfer(5, "stranger", 10),
+    ];
+    let from_a = replay(a, "phase-0", transfers).await.unwrap();
+    let from_b = replay(b, "phase-0", (0..200).map(|id| transfer(id, "a", 10_000)).collect())
+        .await
+        .unwrap();
+    assert_eq!((from_a.connected, from_b.connected), (4, 200));
+    assert_eq!(
+        replay(a, "phase-0", vec![]).await.err().unwrap().code(),
+        Code::AlreadyExists
+    );
+    assert_eq!(start(a, "phase-1").await.unwrap_err().code(), Code::NotFound);
+    start(a, "phase-0").await.unwrap();
+    start(b, "phase-0").await.unwrap();
+    let (done_a, done_b) = tokio::join!(from_a.done(), from_b.done());
+    assert_eq!(
+        done_a.iter().map(|done| done.bytes).collect::<Vec<_>>(),
+        [3_000_000, 1, 2_000_000, 0, 0]
+    );
+    assert_eq!(
+        done_a.iter().map(|done| done.error.as_str()).collect::<Vec<_>>()[..4],
+        [""; 4]
+    );
+    assert_eq!(done_a[4].error, "`stranger` is not an enrolled peer");
+    assert!(done_b.iter().all(|done| done.error.is_empty() && done.bytes == 10_000));
+    assert!(done_b.iter().all(|done| done.finish_s >= done.start_s));
+    assert_eq!((a.release().await, b.release().await), (5_000_001, 2_000_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_transfers_at_once() {
+    let agents = three().await;
+    enrol(&agents).await;
+    let [a, _, _] = &agents;
+    let targets = ["b", "c", "a"];
+    let transfers = (0..2000)
+        .map(|id| transfer(id, targets[id as usize % 3], 5_000))
+        .collect();
+    let replaying = replay(a, "big", transfers).await.unwrap();
+    assert_eq!(replaying.connected, 2000);
+    start(a, "big").await.unwrap();
+    let done = replaying.done().await;
+    let errors: Vec<_> = done.iter().filter(|done| !done.error.is_empty()).collect();
+    assert!(errors.is_empty(), "{:?}", errors[0]);
+    assert_eq!(done.iter().map(|done| done.bytes).sum::<u64>(), 10_000_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_measure_over_ipv6() {
+    let loopback = std::net::Ipv6Addr::LOCALHOST;
+    if std::net::TcpListener::bind((loopback, 0)).is_err() {
+        return;
+    }
+    let agents = [Agent::start("a", loopback).await, Agent::start("b", loopback).await];
+    enrol(&agents).await;
+    let [a, b] = &agents;
+    let (sent, _) = tokio::join!(
+        measure(
+            a,
+            Part {
+                probes: vec![(0, "b", train())],
+                ..Part::default()
+            }
+        ),
+        measure(
+            b,
+            Part {
+                receives: vec![(0, "a")],
+                ..Part::default()
+            }
+        ),
+    );
+    let reply = sent.unwrap().remove(0);
+    assert_eq!((reply.error.as_str(), reply.hops), ("", 1));
+}
