@@ -1,0 +1,51 @@
+//! Simulates flows that share a network max-min fairly: when each finishes, and what each link carries.
+//!
+//! In goes a [`Platform`] (a described [`Topology`], a measured [`Network`], or your own) and a [`Workload`]: flows with
+//! start times, sizes, weights and caps, an [`Order`] among them, and [`Background`] traffic. [`simulate`] gives the
+//! [`Outcome`]; [`rates`] the rates of flows that are all there at once.
+//!
+//! The model: a flow is a fluid that takes, from its start plus a latency on, its max-min fair share of the links on its
+//! way, and a new share whenever another flow comes or goes. It knows no packets, queues or loss, so it fits long flows.
+//!
+//! Units: bit/s, bytes and seconds. Nothing here reads a clock or an environment variable; the same input and seed
+//! always give the same output.
+//!
+//! ```
+//! use gavotte_fluid::{BitsPerSec, Flows, Topology, TopologyParts, Workload, simulate};
+//!
+//! let gigabit = BitsPerSec::new(1e9).unwrap();
+//! let network = Topology::new(TopologyParts::racks(4, 2, gigabit, gigabit))?;
+//! // Two flows leave host 0; when the first is done, the second has the link for itself.
+//! let (source, target) = ([0, 0], [1, 2]);
+//! let flows = Flows { source: &source, target: &target, bytes: &[125_000_000, 250_000_000], start_s: &[0.0, 0.0], ..Flows::default() };
+//! let outcome = simulate(&network, &Workload::new(flows))?;
+//! assert_eq!(outcome.finish_s, [2.0, 3.0]);
+//! # Ok::<(), gavotte_fluid::FluidError>(())
+//! ```
+
+mod background;
+mod error;
+mod network;
+mod order;
+mod outcome;
+mod platform;
+mod run;
+mod sharing;
+mod switches;
+mod table;
+mod topology;
+mod traffic;
+mod units;
+mod workload;
+
+pub use background::{Background, Pattern};
+pub use error::FluidError;
+pub use network::{Group, Network, NetworkHost, NetworkParts, Sharing};
+pub use order::Order;
+pub use outcome::{LinkUse, Outcome};
+pub use platform::{LinkId, Platform};
+pub use run::{rates, simulate};
+pub use table::{FlowTable, write_finish};
+pub use topology::{Host, Machine, Switch, Topology, TopologyParts, Uplink};
+pub use units::BitsPerSec;
+pub use workload::{Flows, Workload};

@@ -1,0 +1,176 @@
+//! Which links cross which: how much of the flows on one link is held back by another.
+//!
+//! The solver never looks at the single flows of a link. All flows that one link (their *holder*) holds back have the
+//! same rate per weight, so for every other link it is enough to know their summed weight.
+
+/// The flows on a link that another link holds back, together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Share {
+    /// The link that holds them back.
+    pub(super) holder: u32,
+    /// Where the holder lists this link.
+    twin: u32,
+    flows: u32,
+    /// Summed weight.
+    pub(super) weight: f64,
+}
+
+/// A link that flows of a holder cross.
+#[derive(Clone, Copy, Debug)]
+struct Crossing {
+    link: u32,
+    /// Where the link lists the holder.
+    twin: u32,
+    /// While the link is idle: it has room as long as the level of none of its holders passes the limit it gave them.
+    limit: f64,
+}
+
+/// All pairs of a link and a holder of flows on it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Crossings {
+    /// By link: the holders of its flows, other than itself.
+    shares: Vec<Vec<Share>>,
+    /// By holder: the links its flows cross, those that hold flows back themselves (busy) and those that do not (idle).
+    crossed: [Vec<Vec<Crossing>>; 2],
+    busy: Vec<bool>,
+    /// By holder: a lower bound of the limits among its idle crossings.
+    guard: Vec<f64>,
+}
+
+impl Crossings {
+    /// Adds a link, idle and without flows.
+    pub(super) fn add_link(&mut self) {
+        self.shares.push(Vec::new());
+        self.crossed.iter_mut().for_each(|lists| lists.push(Vec::new()));
+        self.busy.push(false);
+        self.guard.push(f64::INFINITY);
+    }
+
+    /// The holders of flows on `link`, other than itself.
+    pub(super) fn shares(&self, link: u32) -> &[Share] {
+        &self.shares[link as usize]
+    }
+
+    /// The busy links that flows of `holder` cross.
+    pub(super) fn busy_links(&self, holder: u32) -> impl Iterator<Item = u32> + '_ {
+        self.crossed[1][holder as usize].iter().map(|crossing| crossing.link)
+    }
+
+    /// Whether `link` holds flows back.
+    pub(super) fn is_busy(&self, link: u32) -> bool {
+        self.busy[link as usize]
+    }
+
+    /// Counts one flow on `link` that `holder` holds back.
+    pub(super) fn add(&mut self, link: u32, holder: u32, weight: f64) {
+        if let Some(at) = self.find(link, holder) {
+            let share = &mut self.shares[link as usize][at];
+            share.flows += 1;
+            share.weight += weight;
+            return;
+        }
+        let shares = &mut self.shares[link as usize];
+        let list = &mut self.crossed[usize::from(self.busy[link as usize])][holder as usize];
+        let (here, there) = (shares.len() as u32, list.len() as u32);
+        shares.push(Share {
+            holder,
+            twin: there,
+            flows: 1,
+            weight,
+        });
+        list.push(Crossing {
+            link,
+            twin: here,
+            limit: f64::INFINITY,
+        });
+    }
+
+    /// Counts one flow on `link` that `holder` holds back no more.
+    ///
+    /// PRECONDITION: it was added with the same weight.
+    pub(super) fn subtract(&mut self, link: u32, holder: u32, weight: f64) {
+        let Some(at) = self.find(link, holder) else { return };
+        let share = &mut self.shares[link as usize][at];
+        share.flows -= 1;
+        share.weight -= weight;
+        if share.flows > 0 {
+            return;
+        }
+        let share = self.shares[link as usize].swap_remove(at);
+        let side = usize::from(self.busy[link as usize]);
+        if let Some(moved) = self.shares[link as usize].get(at) {
+            self.crossed[side][moved.holder as usize][moved.twin as usize].twin = at as u32;
+        }
+        self.unlist(side, share);
+    }
+
+    /// Lists `link` as one that holds flows back.
+    pub(super) fn wake(&mut self, link: u32) {
+        self.turn(link, true);
+    }
+
+    /// Lists `link` as one that holds no flows back. Its limits are infinite until [`Crossings::certify`].
+    pub(super) fn sleep(&mut self, link: u32) {
+        self.turn(link, false);
+        self.guard[link as usize] = f64::INFINITY;
+    }
+
+    /// Notes that an idle link has room until a holder's level rises to `slack` times what it is.
+    pub(super) fn certify(&mut self, link: u32, slack: f64, level: &[f64]) {
+        for share in &self.shares[link as usize] {
+            let limit = level[share.holder as usize] * slack;
+            self.crossed[0][share.holder as usize][share.twin as usize].limit = limit;
+            let guard = &mut self.guard[share.holder as usize];
+            *guard = guard.min(limit);
+        }
+    }
+
+    /// Calls `visit` with each idle link that may have no room now that the level of `holder` is `level`.
+    pub(super) fn for_each_exhausted(&mut self, holder: u32, level: f64, mut visit: impl FnMut(u32)) {
+        if level <= self.guard[holder as usize] {
+            return;
+        }
+        let mut guard = f64::INFINITY;
+        for crossing in &mut self.crossed[0][holder as usize] {
+            if crossing.limit < level {
+                // It is evaluated before long, and then sets a limit again.
+                crossing.limit = f64::INFINITY;
+                visit(crossing.link);
+            }
+            guard = guard.min(crossing.limit);
+        }
+        self.guard[holder as usize] = guard;
+    }
+
+    fn find(&self, link: u32, holder: u32) -> Option<usize> {
+        self.shares[link as usize]
+            .iter()
+            .position(|share| share.holder == holder)
+    }
+
+    fn turn(&mut self, link: u32, busy: bool) {
+        if std::mem::replace(&mut self.busy[link as usize], busy) == busy {
+            return;
+        }
+        for at in 0..self.shares[link as usize].len() {
+            let share = self.shares[link as usize][at];
+            self.unlist(usize::from(!busy), share);
+            let list = &mut self.crossed[usize::from(busy)][share.holder as usize];
+            self.shares[link as usize][at].twin = list.len() as u32;
+            list.push(Crossing {
+                link,
+                twin: at as u32,
+                limit: f64::INFINITY,
+            });
+        }
+    }
+
+    /// Takes the crossing of `share` out of its holder's list.
+    fn unlist(&mut self, side: usize, share: Share) {
+        let list = &mut self.crossed[side][share.holder as usize];
+        list.swap_remove(share.twin as usize);
+        if let Some(moved) = list.get(share.twin as usize) {
+            self.shares[moved.link as usize][moved.twin as usize].twin = share.twin;
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Max-min fair sharing of links by weighted flows, kept up to date as flows come and go.
+//!
+//! In a max-min fair allocation every flow is *held back* by a link of its path that is full and on which no flow has a
+//! higher rate per weight (Bertsekas and Gallager, Data Networks, 6.5.2). Call that link the flow's holder and that rate
+//! per weight the link's *level*. The state is the holder of each flow and the level of each link, and no more:
+//!
+//! - A level is `(rate - what flows held elsewhere use) / weight of the own flows`. It depends on the levels of the
+//!   holders that cross the link, all lower, so a change travels from low levels to high ones, link by link. What the
+//!   flows held by one link use of another is a sum of weights times one level ([`crossings`]).
+//! - The allocation is max-min fair if, on each link, no level of a crossing holder is above the link's own, and if the
+//!   links that hold no flow back have room. Where a link finds a higher level, it *pulls* those flows to itself.
+//! - A flow is done when its holder has sent so much per weight. Each link has a clock that counts exactly that, so a
+//!   new level moves one entry in the calendar, not one for each flow.
+//!
+//! The work of an event is thus in proportion to the links whose level changes, however many flows they carry. The
+//! result does not depend on the order of evaluation, since the max-min fair allocation is unique.
+
+mod crossings;
+mod flows;
+mod heap;
+mod refill;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crossings::Crossings;
+use flows::Flow;
+pub(crate) use flows::{Finished, Slot};
+use heap::{Heap, Places};
+
+/// Levels nearer to each other than this, relatively, count as equal. Keeps rounding from moving flows to and fro.
+const EQUAL: f64 = 1e-11;
+/// A level that moves by less than this, relatively, is not passed on.
+const STILL: f64 = 1e-13;
+/// Flows that end within this of each other, relative to the time of day, end together.
+const TOGETHER: f64 = 1e-12;
+
+/// Number of a link.
+pub(crate) type Index = u32;
+
+/// Links and the flows on them. Rates are bytes per second.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sharing {
+    now_s: f64,
+    /// By link: capacity.
+    rate: Vec<f64>,
+    /// By link: rate per weight of the flows it holds back; 0 if there are none.
+    level: Vec<f64>,
+    /// By link: summed weight of the flows it holds back.
+    weight: Vec<f64>,
+    /// By link: bytes of the flows that ended.
+    carried: Vec<f64>,
+    links: Vec<Link>,
+    crossings: Crossings,
+    flows: Vec<Flow>,
+    /// Slots without a flow.
+    free: Vec<u32>,
+    /// Flow slots in [`Link::held`].
+    places: Places,
+    /// When the next flow of each link ends.
+    calendar: Heap,
+    calendar_places: Places,
+    /// Links to evaluate, lowest level first.
+    queue: BinaryHeap<Reverse<(Level, Index)>>,
+    queued: Vec<bool>,
+    /// Links whose entry in the calendar is out of date.
+    touched: Vec<Index>,
+    scratch: Vec<Index>,
+}
+
+/// What only a look at a single link needs.
+#[derive(Clone, Debug, Default)]
+struct Link {
+    /// Flows that it holds back, by the clock at which they end.
+    held: Heap,
+    /// Bytes sent per weight since it last began to hold flows back.
+    clock: f64,
+    /// Time of the clock.
+    at_s: f64,
+    touched: bool,
+    /// How long it held flows back, and since when it does.
+    busy_s: f64,
+    busy_since_s: f64,
+}
+
+/// A level in a queue.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Level(f64);
+
+impl Eq for Level {}
+
+impl PartialOrd for Level {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Level {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl Sharing {
+    /// Adds a link of `rate` bytes per second, above zero and finite.
+    pub(crate) fn add_link(&mut self, rate: f64) -> Index {
+        let index = self.links.len();
+        self.rate.push(rate);
+        self.level.push(0.0);
+        self.weight.push(0.0);
+        self.carried.push(0.0);
+        self.links.push(Link::default());
+        self.crossings.add_link();
+        self.queued.push(false);
+        self.calendar_places.grow(index + 1);
+        index as Index
+    }
+
+    /// Rate of a link in bytes per second.
+    pub(crate) fn rate(&self, link: Index) -> f64 {
+        self.rate[link as usize]
+    }
+
+    /// Gives a link another rate. Takes effect with [`Sharing::settle`].
+    pub(crate) fn set_rate(&mut self, link: Index, rate: f64) {
+        self.rate[link as usize] = rate;
+        self.queue(link, self.level[link as usize]);
+    }
+
+    /// How long the link held flows back until now, in seconds.
+    pub(crate) fn busy_s(&self, link: Index) -> f64 {
+        let state = &self.links[link as usize];
+        let open_s = if self.crossings.is_busy(link) {
+            self.now_s - state.busy_since_s
+        } else {
+            0.0
+        };
+        state.busy_s + open_s
+    }
+
+    /// When the next flow ends, if none comes or goes before.
+    pub(crate) fn next_s(&self) -> Option<f64> {
+        self.calendar.first().map(|(time_s, _)| time_s)
+    }
+
+    /// Lets time pass.
+    ///
+    /// PRECONDITION: settled, and `now_s` is neither before now nor after [`Sharing::next_s`].
+    pub(crate) fn advance(&mut self, now_s: f64) {
+        self.now_s = now_s;
+    }
+
+    /// Makes the allocation max-min fair again after flows came or went.
+    pub(crate) fn settle(&mut self) {
+        // Each link is evaluated about once; only near-ties in unlucky order need more. A full refill always ends.
+        let mut patience = 64 * self.links.len() + 1024;
+        while let Some(Reverse((_, link))) = self.queue.pop() {
+            if patience == 0 {
+                self.refill();
+                break;
+            }
+            patience -= 1;
+            self.queued[link as usize] = false;
+            self.evaluate(link);
+        }
+        while let Some(link) = self.touched.pop() {
+            self.reschedule(link);
+        }
+    }
+
+    /// Brings one link to the level that the links crossing it leave it.
+    fn evaluate(&mut self, link: Index) {
+        let at = link as usize;
+        let (mut used, mut top) = (0.0, 0.0_f64);
+        for share in self.crossings.shares(link) {
+            let level = self.level[share.holder as usize];
+            used += share.weight * level;
+            top = top.max(level);
+        }
+        let (rate, own) = (self.rate[at], self.weight[at]);
+        if own == 0.0 && used <= rate * (1.0 + EQUAL) {
+            self.crossings.certify(link, (rate / used).max(1.0), &self.level);
+            return;
+        }
+        let level = if own > 0.0 { (rate - used) / own } else { f64::MIN };
+        let level = if higher(top, level) {
+            self.pull(link, level, used)
+        } else {
+            level
+        };
+        self.set_level(link, level);
+    }
+
+    /// Takes over the flows on `link` that other links let send at more than the link's own level, highest first.
+    /// Returns the new level.
+    fn pull(&mut self, link: Index, mut level: f64, mut used: f64) -> f64 {
+        let at = link as usize;
+        let of = |share: &crossings::Share| self.level[share.holder as usize];
+        let mut above: Vec<_> = self
+            .crossings
+            .shares(link)
+            .iter()
+            .filter(|share| higher(of(share), level))
+            .collect();
+        above.sort_unstable_by(|a, b| of(b).total_cmp(&of(a)).then(a.holder.cmp(&b.holder)));
+        let mut own = self.weight[at];
+        let mut holders = Vec::with_capacity(above.len());
+        for share in above {
+            if !higher(of(share), level) {
+                break;
+            }
+            used -= share.weight * of(share);
+            own += share.weight;
+            level = (self.rate[at] - used) / own;
+            holders.push(share.holder);
+        }
+        if self.weight[at] == 0.0 {
+            // No other link reads this level yet, except those that the moves below queue.
+            self.level[at] = level;
+        }
+        for holder in holders {
+            let mut moving = std::mem::take(&mut self.scratch);
+            moving.extend(
+                self.links[holder as usize]
+                    .held
+                    .numbers()
+                    .filter(|&slot| self.flows[slot as usize].path.contains(&link)),
+            );
+            for slot in moving.drain(..) {
+                self.rehome(slot, link);
+            }
+            self.scratch = moving;
+        }
+        let shares = self.crossings.shares(link);
+        let used: f64 = shares
+            .iter()
+            .map(|share| share.weight * self.level[share.holder as usize])
+            .sum();
+        (self.rate[at] - used) / self.weight[at]
+    }
+
+    fn set_level(&mut self, link: Index, level: f64) {
+        let at = link as usize;
+        if (level - self.level[at]).abs() <= STILL * level {
+            return;
+        }
+        self.sync(link);
+        self.level[at] = level;
+        let mut reached = std::mem::take(&mut self.scratch);
+        reached.extend(self.crossings.busy_links(link));
+        self.crossings
+            .for_each_exhausted(link, level, |idle| reached.push(idle));
+        for crossed in reached.drain(..) {
+            self.queue(crossed, level);
+        }
+        self.scratch = reached;
+    }
+
+    /// Has `link` evaluated; if idle, as soon as all links below `level` are done.
+    fn queue(&mut self, link: Index, level: f64) {
+        let at = link as usize;
+        if !std::mem::replace(&mut self.queued[at], true) {
+            let level = if self.weight[at] > 0.0 { self.level[at] } else { level };
+            self.queue.push(Reverse((Level(level), link)));
+        }
+    }
+
+    /// Brings the clock of `link` up to now, before its level or its flows change.
+    fn sync(&mut self, link: Index) {
+        let state = &mut self.links[link as usize];
+        state.clock += self.level[link as usize] * (self.now_s - state.at_s);
+        state.at_s = self.now_s;
+        if !std::mem::replace(&mut state.touched, true) {
+            self.touched.push(link);
+        }
+    }
+
+    fn reschedule(&mut self, link: Index) {
+        let state = &mut self.links[link as usize];
+        state.touched = false;
+        match state.held.first() {
+            Some((end, _)) if end < f64::INFINITY => {
+                let time_s = state.at_s + (end - state.clock).max(0.0) / self.level[link as usize];
+                self.calendar.set(time_s, link, &mut self.calendar_places);
+            }
+            _ => self.calendar.remove(link, &mut self.calendar_places),
+        }
+    }
+}
+
+/// Whether level `a` is above level `b` by more than rounding.
+fn higher(a: f64, b: f64) -> bool {
+    a > b + EQUAL * b.abs()
+}

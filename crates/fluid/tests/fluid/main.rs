@@ -1,0 +1,11 @@
+//! The simulator from outside: against hand-worked cases, a textbook solver, and `SimGrid`.
+
+mod background;
+mod networks;
+mod order;
+mod properties;
+mod reference;
+mod routes;
+mod simgrid;
+mod support;
+mod table;
