@@ -1,0 +1,287 @@
+//! One chain of simulated annealing whose moves start at the bottleneck.
+//!
+//! Only a move that touches a link of the longest time can make that time less, so most proposals take a unit from a
+//! host at such a link, and most send it to where a partner is. A move is a relocation, a swap, an ejection (the unit
+//! takes the place of another, which goes to a third host), a unit with the partners beside it that it exchanges most
+//! with, or all of two hosts at once: pairs that must not be torn apart on the way. Every state is feasible.
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
+use crate::loads::{Loads, Rates};
+use crate::packing::Packing;
+use crate::problem::{Problem, Sharing};
+
+/// Share of proposals that take a unit from the bottleneck rather than any unit.
+const AT_BOTTLENECK: f64 = 0.5;
+
+/// Share of proposals that send a unit to a partner's host rather than any host.
+const TO_PARTNER: f64 = 0.5;
+
+/// Share of proposals that try a swap although there is room.
+const SWAP_ANYWAY: f64 = 0.3;
+
+/// Share of proposals that take partners on the same host along, and of those that exchange all of two hosts.
+const ALONG: f64 = 0.15;
+const WHOLE_HOSTS: f64 = 0.03;
+
+/// Most units that one move may take.
+const MOST_MOVED: usize = 16;
+
+/// Steps between two looks at whether to stop.
+const PATIENCE: u64 = 1024;
+
+/// How hot a run starts and ends, as a share of the cost that it starts with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heat {
+    pub(crate) start: f64,
+    pub(crate) end: f64,
+}
+
+/// A feasible placement on its way, and the best that it has been.
+pub(crate) struct Chain<'a> {
+    packing: Packing<'a>,
+    loads: Loads<'a>,
+    rates: &'a Rates,
+    rng: Xoshiro256PlusPlus,
+    best: Vec<usize>,
+    best_s: f64,
+    moves: Vec<(usize, usize)>,
+    before: Vec<usize>,
+}
+
+impl<'a> Chain<'a> {
+    /// Starts at `packing`, in which every unit has a host.
+    pub(crate) fn new(rates: &'a Rates, packing: Packing<'a>, seed: u64) -> Self {
+        let loads = Loads::new(rates, &packing);
+        Self {
+            best: packing.hosts().to_vec(),
+            best_s: loads.seconds(),
+            rates,
+            packing,
+            loads,
+            rng: Xoshiro256PlusPlus::seed_from_u64(seed),
+            moves: Vec::new(),
+            before: Vec::new(),
+        }
+    }
+
+    /// The host of each unit in the best placement so far, and its time in seconds.
+    pub(crate) fn best(&self) -> (&[usize], f64) {
+        (&self.best, self.best_s)
+    }
+
+    /// Goes back to a placement that keeps all rules.
+    pub(crate) fn restart(&mut self, host_of: &[usize]) {
+        if let Some(packing) = Packing::of(self.packing.problem, self.packing.units, host_of) {
+            self.packing = packing;
+            self.loads = Loads::new(self.rates, &self.packing);
+            self.remember();
+        }
+    }
+
+    /// Makes `steps` proposals while cooling; says whether it was stopped before the end.
+    pub(crate) fn run(&mut self, steps: u64, heat: Heat, target_s: f64, stop: &(dyn Fn() -> bool + Sync)) -> bool {
+        let mut cost = self.loads.cost();
+        let scale = cost;
+        let cooling = (heat.end / heat.start).powf(PATIENCE as f64 / steps.max(PATIENCE) as f64);
+        let mut temperature = heat.start * scale;
+        for step in 0..steps {
+            if step % PATIENCE == PATIENCE - 1 {
+                temperature *= cooling;
+                if self.best_s <= target_s {
+                    return false;
+                }
+                if stop() {
+                    return true;
+                }
+            }
+            if !self.propose() || !self.pack() {
+                continue;
+            }
+            for k in 0..self.moves.len() {
+                let (unit, host) = self.moves[k];
+                self.loads.follow(unit, host);
+            }
+            let new = self.loads.cost();
+            let worse = new - cost;
+            if worse <= 0.0 || worse < -temperature * self.rng.random::<f64>().ln() {
+                cost = new;
+                self.remember();
+            } else {
+                self.undo();
+            }
+        }
+        false
+    }
+
+    fn remember(&mut self) {
+        let seconds = self.loads.seconds();
+        if seconds < self.best_s {
+            self.best_s = seconds;
+            self.best.copy_from_slice(self.packing.hosts());
+        }
+    }
+
+    /// Fills `moves` with where units are to go; says whether there are any.
+    fn propose(&mut self) -> bool {
+        self.moves.clear();
+        let hosts = self.packing.problem.hosts.len();
+        let Some(unit) = self.pick_unit() else { return false };
+        let from = self.packing.host_of(unit);
+        let partners = &self.packing.units.halves[unit];
+        let to = if !partners.is_empty() && self.rng.random_bool(TO_PARTNER) {
+            self.packing
+                .host_of(partners[self.rng.random_range(0..partners.len())].other)
+        } else {
+            self.rng.random_range(0..hosts)
+        };
+        if to == from {
+            return false;
+        }
+        let kind = self.rng.random::<f64>();
+        if kind < WHOLE_HOSTS {
+            return self.exchange(from, to);
+        }
+        self.moves.push((unit, to));
+        if kind < WHOLE_HOSTS + ALONG {
+            return self.take_along(unit, from, to);
+        }
+        let there = self.packing.on(to);
+        if there.is_empty() || (self.packing.fits(unit, to) && !self.rng.random_bool(SWAP_ANYWAY)) {
+            return true;
+        }
+        let other = there[self.rng.random_range(0..there.len())];
+        let aside = if self.rng.random_bool(0.7) {
+            from
+        } else {
+            self.rng.random_range(0..hosts)
+        };
+        self.moves.push((other, aside));
+        aside != to
+    }
+
+    /// All that is on one host goes to the other, and the other way.
+    fn exchange(&mut self, from: usize, to: usize) -> bool {
+        let (here, there) = (self.packing.on(from), self.packing.on(to));
+        if here.len() + there.len() > MOST_MOVED {
+            return false;
+        }
+        self.moves.extend(here.iter().map(|&unit| (unit, to)));
+        self.moves.extend(there.iter().map(|&unit| (unit, from)));
+        true
+    }
+
+    /// A random number of partners beside `unit` go where it goes; if one of those there has to make way, it goes back.
+    fn take_along(&mut self, unit: usize, from: usize, to: usize) -> bool {
+        let units = self.packing.units;
+        let partners = &units.halves[unit];
+        if partners.is_empty() {
+            return true;
+        }
+        let start = self.rng.random_range(0..partners.len());
+        let wanted = 1 + self.rng.random_range(0..3);
+        for half in partners[start..].iter().chain(&partners[..start]) {
+            let known = self.moves.iter().any(|&(moved, _)| moved == half.other);
+            if self.packing.host_of(half.other) == from && !known {
+                self.moves.push((half.other, to));
+                if self.moves.len() > wanted {
+                    break;
+                }
+            }
+        }
+        let there = self.packing.on(to);
+        if !there.is_empty() && self.rng.random_bool(0.5) {
+            let other = there[self.rng.random_range(0..there.len())];
+            self.moves.push((other, from));
+        }
+        true
+    }
+
+    /// A unit on a host at the bottleneck, or any.
+    fn pick_unit(&mut self) -> Option<usize> {
+        let units = self.packing.units.len();
+        if self.rng.random_bool(AT_BOTTLENECK) {
+            let host = self.pick_host();
+            let there = self.packing.on(host);
+            if !there.is_empty() {
+                return Some(there[self.rng.random_range(0..there.len())]);
+            }
+        }
+        (units > 0).then(|| self.rng.random_range(0..units))
+    }
+
+    /// A host at an end of the bottleneck of some phase.
+    fn pick_host(&mut self) -> usize {
+        let problem = self.packing.problem;
+        let phases = problem.phases.len();
+        if phases == 0 {
+            return 0;
+        }
+        let mut left = self.rng.random::<f64>() * self.loads.seconds();
+        let mut phase = 0;
+        while phase + 1 < phases && left > self.loads.worst(phase).0 {
+            left -= self.loads.worst(phase).0;
+            phase += 1;
+        }
+        let (hosts, link) = (problem.hosts.len(), self.loads.worst(phase).1);
+        let after_pairs = hosts * hosts;
+        if link < after_pairs {
+            return if self.rng.random_bool(0.5) {
+                link / hosts
+            } else {
+                link % hosts
+            };
+        }
+        let link = link - after_pairs;
+        if link < 2 * hosts {
+            return link % hosts;
+        }
+        debug_assert!(problem.sharing == Sharing::Groups);
+        let inside = &problem.inside[(link - 2 * hosts) % problem.groups.len()];
+        let start = self.rng.random_range(0..hosts);
+        (start..hosts).chain(0..start).find(|&host| inside[host]).unwrap_or(0)
+    }
+
+    /// Carries out `moves` in the packing, all or none.
+    fn pack(&mut self) -> bool {
+        self.before.clear();
+        for &(unit, _) in &self.moves {
+            let from = self.packing.take(unit);
+            self.before.push(from);
+        }
+        for k in 0..self.moves.len() {
+            let (unit, host) = self.moves[k];
+            if !self.packing.fits(unit, host) {
+                (0..k).for_each(|done| {
+                    self.packing.take(self.moves[done].0);
+                });
+                self.put_back();
+                return false;
+            }
+            self.packing.put(unit, host);
+        }
+        true
+    }
+
+    /// Takes back what `pack` and the loads have done.
+    fn undo(&mut self) {
+        for k in 0..self.moves.len() {
+            let (unit, from) = (self.moves[k].0, self.before[k]);
+            self.packing.take(unit);
+            self.loads.follow(unit, from);
+        }
+        self.put_back();
+    }
+
+    fn put_back(&mut self) {
+        for k in 0..self.moves.len() {
+            self.packing.put(self.moves[k].0, self.before[k]);
+        }
+    }
+
+    /// The problem that the chain works on.
+    pub(crate) fn problem(&self) -> &'a Problem {
+        self.packing.problem
+    }
+}

@@ -1,0 +1,132 @@
+//! A proven lower bound on the completion time: the star-knapsack bound.
+//!
+//! Look at one task and the tasks it sends to. On a host `m`, those that fit beside it receive for free; the rest of
+//! its bytes must leave `m`, and no faster than `m` can send at all. How much can stay is a knapsack problem, and its
+//! fractional relaxation never stays below the truth. The host that is best for the task bounds the task, the worst
+//! task bounds the phase, and the phases add up. The same holds for what a task receives.
+//!
+//! The linear relaxation of the placement program says nothing here: spreading each task evenly over all hosts costs
+//! it no time at all.
+
+use std::cmp::Reverse;
+
+use crate::completion::seconds;
+use crate::problem::{Problem, Sharing};
+use crate::room::{Cores, Room};
+
+/// A task that another one exchanges bytes with, and how many.
+type Neighbour = (usize, u64);
+
+impl Problem {
+    /// No assignment completes sooner than this, in seconds. Infinite if a task fits on no host.
+    ///
+    /// Takes time in proportion to hosts x transfers.
+    pub fn bound_s(&self) -> f64 {
+        let (leave_bps, enter_bps) = (self.most(Direction::Out), self.most(Direction::In));
+        let empty = Room::new(self);
+        let phase_s = |transfers: &[usize]| {
+            let out = self.neighbours(transfers, Direction::Out);
+            let into = self.neighbours(transfers, Direction::In);
+            let mut worst_s = 0.0;
+            for task in 0..self.tasks.len() {
+                let mut least_s = f64::INFINITY;
+                for host in (0..self.hosts.len()).filter(|&host| empty.fits(task, host)) {
+                    let out_s = time(self.must_move(&empty, task, host, &out[task]), leave_bps[host]);
+                    let in_s = time(self.must_move(&empty, task, host, &into[task]), enter_bps[host]);
+                    least_s = out_s.max(in_s).min(least_s);
+                    if least_s <= worst_s {
+                        break;
+                    }
+                }
+                worst_s = least_s.max(worst_s);
+            }
+            worst_s
+        };
+        self.phases
+            .iter()
+            .map(|(_, range)| phase_s(&self.by_phase[range.clone()]))
+            .sum()
+    }
+
+    /// The bytes that `task` on `host` cannot exchange within it, at least.
+    fn must_move(&self, empty: &Room, task: usize, host: usize, neighbours: &[Neighbour]) -> u64 {
+        let capacity = Cores::offered(self.hosts[host].cpus).nanos();
+        let mut free = u128::from(capacity - self.cores[task].nanos());
+        let mut moved = 0;
+        for &(other, bytes) in neighbours {
+            if !empty.fits_both(task, other, host) || self.units.kept_apart(task, other) {
+                moved += bytes;
+                continue;
+            }
+            let need = u128::from(self.cores[other].nanos());
+            if need <= free {
+                free -= need;
+            } else {
+                // What stays is at most `bytes * free / need`; bytes are whole, so rounding down keeps that true.
+                let stays = u128::from(bytes) * free / need;
+                moved += bytes - stays as u64;
+                free = 0;
+            }
+        }
+        moved
+    }
+
+    /// For each task, whom it exchanges bytes with in one direction, most bytes per core first.
+    fn neighbours(&self, transfers: &[usize], direction: Direction) -> Vec<Vec<Neighbour>> {
+        let mut lists: Vec<Vec<Neighbour>> = vec![Vec::new(); self.tasks.len()];
+        for &t in transfers {
+            let transfer = self.transfers[t];
+            let (task, other) = match direction {
+                Direction::Out => (transfer.source, transfer.target),
+                Direction::In => (transfer.target, transfer.source),
+            };
+            lists[task].push((other, transfer.bytes));
+        }
+        for list in &mut lists {
+            list.sort_unstable();
+            list.dedup_by(|next, first| {
+                let same = next.0 == first.0;
+                first.1 += if same { next.1 } else { 0 };
+                same
+            });
+            list.sort_by(|&(one, bytes_one), &(other, bytes_other)| {
+                let (need_one, need_other) = (self.cores[one].nanos(), self.cores[other].nanos());
+                let gain = |bytes: u64, need: u64| u128::from(bytes) * u128::from(need);
+                Reverse(gain(bytes_one, need_other)).cmp(&Reverse(gain(bytes_other, need_one)))
+            });
+        }
+        lists
+    }
+
+    /// For each host, the most it can send or receive over all its links together, in bit/s.
+    fn most(&self, direction: Direction) -> Vec<f64> {
+        let most_of = |m: usize| {
+            let (mut near, mut far) = (0.0, 0.0);
+            for n in (0..self.hosts.len()).filter(|&n| n != m) {
+                let pair = match direction {
+                    Direction::Out => self.pair_bps(m, n),
+                    Direction::In => self.pair_bps(n, m),
+                };
+                *(if self.colocated(m, n) { &mut near } else { &mut far }) += pair;
+            }
+            let cap = match (self.sharing, direction) {
+                (Sharing::Pipe, _) => f64::INFINITY,
+                (_, Direction::Out) => self.hosts[m].egress_bps,
+                (_, Direction::In) => self.hosts[m].ingress_bps,
+            };
+            near + cap.min(far)
+        };
+        (0..self.hosts.len()).map(most_of).collect()
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Out,
+    In,
+}
+
+/// Like [`seconds`], but nothing to move takes no time even where nothing can move.
+fn time(bytes: u64, rate_bps: f64) -> f64 {
+    if bytes == 0 { 0.0 } else { seconds(bytes, rate_bps) }
+}

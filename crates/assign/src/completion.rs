@@ -1,0 +1,124 @@
+//! Completion time: when the last byte of the application has crossed the network (Choreo, Appendix).
+
+use crate::links::Link;
+use crate::problem::{Assignment, Problem};
+
+/// The link that a phase waits for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bottleneck {
+    /// The link; of several equally slow ones, the first in the order of [`Link`].
+    pub link: Link,
+    /// The phase.
+    pub phase: u32,
+    /// What crosses the link in that phase, in bytes, with what was under way.
+    pub bytes: u64,
+    /// The rate of the link in bit/s.
+    pub rate_bps: f64,
+    /// How long that takes, in seconds.
+    pub seconds: f64,
+}
+
+/// The completion time of an assignment and where it comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Completion {
+    /// All phases, one after the other, in seconds.
+    pub seconds: f64,
+    /// The bottleneck of each phase that takes any time, in the order they run.
+    pub phases: Vec<Bottleneck>,
+}
+
+impl Completion {
+    /// The bottleneck of the longest phase (the first such); `None` if nothing crosses a limited link.
+    pub fn bottleneck(&self) -> Option<Bottleneck> {
+        self.phases
+            .iter()
+            .copied()
+            .reduce(|worst, next| if next.seconds > worst.seconds { next } else { worst })
+    }
+}
+
+/// What one link carries in one phase.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkTime {
+    /// The link.
+    pub link: Link,
+    /// The phase.
+    pub phase: u32,
+    /// What the placed tasks send over it, in bytes; never zero.
+    pub bytes: u64,
+    /// What is under way on it besides, in bytes.
+    pub load_bytes: u64,
+    /// The rate of the link in bit/s.
+    pub rate_bps: f64,
+    /// How long all that takes, in seconds.
+    pub seconds: f64,
+}
+
+impl Problem {
+    /// How long the transfers take under `assignment`: over the phases, the sum of the longest time that a link needs
+    /// for the bytes crossing it, `8 * bytes / rate`. Bytes of [`crate::Load`] count on links that transfers use.
+    ///
+    /// Bytes are summed as integers, so the order of the transfers makes no difference.
+    pub fn evaluate(&self, assignment: &Assignment) -> Completion {
+        let phases: Vec<Bottleneck> = self.link_times(assignment).into_iter().filter_map(worst).collect();
+        Completion {
+            seconds: phases.iter().fold(0.0, |sum, phase| sum + phase.seconds),
+            phases,
+        }
+    }
+
+    /// Every link that the transfers use, phase by phase, in the order of [`Link`].
+    pub fn link_times(&self, assignment: &Assignment) -> Vec<Vec<LinkTime>> {
+        let host_of = assignment.hosts();
+        let mut bytes_on = vec![0_u64; self.link_count()];
+        let mut loaded: Vec<Link> = Vec::new();
+        let mut times = Vec::with_capacity(self.phases.len());
+        for (position, (phase, range)) in self.phases.iter().enumerate() {
+            for &t in &self.by_phase[range.clone()] {
+                let transfer = self.transfers[t];
+                self.for_each_link(host_of[transfer.source], host_of[transfer.target], |link| {
+                    let bytes = &mut bytes_on[self.link_index(link)];
+                    if *bytes == 0 && transfer.bytes > 0 {
+                        loaded.push(link);
+                    }
+                    *bytes += transfer.bytes;
+                });
+            }
+            loaded.sort_unstable();
+            let time = |link: Link| {
+                let index = self.link_index(link);
+                let bytes = std::mem::take(&mut bytes_on[index]);
+                let (load_bytes, rate_bps) = (self.base_on(position, index), self.rate_bps(link));
+                let seconds = seconds(bytes + load_bytes, rate_bps);
+                LinkTime {
+                    link,
+                    phase: *phase,
+                    bytes,
+                    load_bytes,
+                    rate_bps,
+                    seconds,
+                }
+            };
+            times.push(loaded.drain(..).map(time).collect());
+        }
+        times
+    }
+}
+
+/// The first of the links that take longest, if they take any time.
+fn worst(links: Vec<LinkTime>) -> Option<Bottleneck> {
+    let slower = |worst: LinkTime, next: LinkTime| if next.seconds > worst.seconds { next } else { worst };
+    let worst = links.into_iter().reduce(slower).filter(|worst| worst.seconds > 0.0)?;
+    Some(Bottleneck {
+        link: worst.link,
+        phase: worst.phase,
+        bytes: worst.bytes + worst.load_bytes,
+        rate_bps: worst.rate_bps,
+        seconds: worst.seconds,
+    })
+}
+
+/// The time in which `bytes` cross a link of `rate_bps`.
+pub(crate) fn seconds(bytes: u64, rate_bps: f64) -> f64 {
+    8.0 * bytes as f64 / rate_bps
+}

@@ -1,0 +1,156 @@
+//! What can go wrong, in words that name the task, host or group.
+
+use thiserror::Error;
+
+/// Input that describes no problem at all.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum ProblemError {
+    /// A problem without hosts.
+    #[error("there are no hosts to place tasks on")]
+    NoHosts,
+    /// The rate matrix is not hosts x hosts.
+    #[error("the rate matrix has {found} entries, but {hosts} hosts need {hosts} x {hosts}")]
+    RateShape {
+        /// Entries found.
+        found: usize,
+        /// Number of hosts.
+        hosts: usize,
+    },
+    /// The latency matrix is not hosts x hosts.
+    #[error("the latency matrix has {found} entries, but {hosts} hosts need {hosts} x {hosts}")]
+    LatencyShape {
+        /// Entries found.
+        found: usize,
+        /// Number of hosts.
+        hosts: usize,
+    },
+    /// A rate, cap or link speed that is zero, negative or not a number.
+    #[error("{what} is {value} bit/s; it must be above zero (infinity means unlimited)")]
+    Rate {
+        /// Which rate.
+        what: String,
+        /// Its value.
+        value: f64,
+    },
+    /// A CPU amount that is negative, not a number, or beyond a million cores.
+    #[error("{what} has {value} cpus; the amount must be from 0 to {most}")]
+    Cpus {
+        /// Which task or host.
+        what: String,
+        /// Its value.
+        value: f64,
+        /// The largest amount accepted.
+        most: f64,
+    },
+    /// An index outside its list.
+    #[error("{what} is {index}, but there are only {count}")]
+    Index {
+        /// Which index.
+        what: String,
+        /// Its value.
+        index: usize,
+        /// Length of the list it points into.
+        count: usize,
+    },
+    /// A task that sends to itself.
+    #[error("transfer {transfer} goes from task `{task}` to itself")]
+    SelfTransfer {
+        /// Index of the transfer.
+        transfer: usize,
+        /// The task's name.
+        task: String,
+    },
+    /// More bytes than 64 bits can count.
+    #[error("the transfers add up to more than 2^64 bytes")]
+    TooManyBytes,
+    /// A task with an empty list of allowed hosts.
+    #[error("task `{0}` is allowed on no host")]
+    NowhereAllowed(String),
+    /// A group that contains itself through its parents.
+    #[error("group `{0}` is its own ancestor")]
+    GroupCircle(String),
+    /// A sharing model that does not exist.
+    #[error("there is no sharing model `{0}`; use hose, pipe or groups")]
+    UnknownSharing(String),
+}
+
+/// No placement found, or one that breaks a rule.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum PlaceError {
+    /// Even an empty host is too small for this task.
+    #[error("task `{task}` needs {needs}, more than any host it may use offers")]
+    TooLarge {
+        /// The task's name.
+        task: String,
+        /// What it needs, in words.
+        needs: String,
+    },
+    /// The policy placed other tasks so that this one found no host. Other policies may still succeed.
+    #[error("{policy} finds no host for task `{task}`, which needs {needs}, once the tasks before it are placed")]
+    NoRoom {
+        /// Name of the policy.
+        policy: &'static str,
+        /// The task's name.
+        task: String,
+        /// What it needs, in words.
+        needs: String,
+    },
+    /// A random policy that gave up.
+    #[error("{policy} finds no placement in {draws} draws; the last failed for task `{task}`, which needs {needs}")]
+    NoDraw {
+        /// Name of the policy.
+        policy: &'static str,
+        /// How many draws were made.
+        draws: u32,
+        /// The task that found no host in the last draw.
+        task: String,
+        /// What it needs, in words.
+        needs: String,
+    },
+    /// An assignment that does not give one host to each task.
+    #[error("the assignment has {found} entries for {tasks} tasks")]
+    Length {
+        /// Entries found.
+        found: usize,
+        /// Number of tasks.
+        tasks: usize,
+    },
+    /// An assignment to a host that does not exist.
+    #[error("task `{task}` is assigned to host {host}, but there are only {hosts}")]
+    UnknownHost {
+        /// The task's name.
+        task: String,
+        /// The host's index.
+        host: usize,
+        /// Number of hosts.
+        hosts: usize,
+    },
+    /// An assignment to a host that the task may not use.
+    #[error("task `{task}` may not run on host `{host}`")]
+    NotAllowed {
+        /// The task's name.
+        task: String,
+        /// The host's name.
+        host: String,
+    },
+    /// An assignment that puts more on a host than it offers.
+    #[error("host `{host}` has no room for task `{task}`, which needs {needs}")]
+    Overbooked {
+        /// The host's name.
+        host: String,
+        /// The first task, in task order, that does not fit.
+        task: String,
+        /// What it needs, in words.
+        needs: String,
+    },
+}
+
+/// A policy name that is not in the registry.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("there is no placement policy `{name}`; use {known}")]
+pub struct UnknownPolicy {
+    /// The name asked for.
+    pub name: String,
+    /// All names, comma separated.
+    pub known: String,
+}

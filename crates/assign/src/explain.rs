@@ -1,0 +1,124 @@
+//! Why a placement takes as long as it does: what is on its bottleneck, and what one more move would do.
+
+use crate::completion::Bottleneck;
+use crate::loads::{Loads, Rates};
+use crate::packing::Packing;
+use crate::problem::{Assignment, Problem};
+
+/// The best that one move can do to a placement, be it better or worse than the placement itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunnerUp {
+    /// Tasks that change their host, with where they go: one task or those that go with it, and what it swaps with.
+    pub moves: Vec<(usize, usize)>,
+    /// The completion time after the move, in seconds.
+    pub seconds: f64,
+}
+
+/// Seconds and cost after some moves.
+type Tried = (f64, f64, Vec<(usize, usize)>);
+
+impl Problem {
+    /// The transfers that cross a bottleneck, by their index, most bytes first.
+    pub fn crossing(&self, assignment: &Assignment, bottleneck: &Bottleneck) -> Vec<usize> {
+        let host_of = assignment.hosts();
+        let crosses = |t: &usize| {
+            let transfer = self.transfers[*t];
+            let mut found = false;
+            self.for_each_link(host_of[transfer.source], host_of[transfer.target], |link| {
+                found |= link == bottleneck.link;
+            });
+            found && transfer.phase == bottleneck.phase && transfer.bytes > 0
+        };
+        let mut crossing: Vec<usize> = (0..self.transfers.len()).filter(crosses).collect();
+        crossing.sort_by_key(|&t| std::cmp::Reverse(self.transfers[t].bytes));
+        crossing
+    }
+
+    /// The best relocation or swap that takes a task off the bottleneck of some phase: no other single move can help.
+    ///
+    /// `None` if nothing crosses a limited link, if no such move keeps all rules, or if `assignment` breaks one.
+    /// Takes time in proportion to (tasks at the bottleneck) x (hosts + tasks).
+    pub fn runner_up(&self, assignment: &Assignment) -> Option<RunnerUp> {
+        let units = &self.units;
+        let host_of = units.gather(assignment.hosts())?;
+        let mut packing = Packing::of(self, units, &host_of)?;
+        let rates = Rates::new(self);
+        let mut loads = Loads::new(&rates, &packing);
+        let mut best: Option<Tried> = None;
+        for unit in self.at_bottlenecks(assignment) {
+            let from = host_of[unit];
+            let relocations = (0..self.hosts.len()).map(|to| (None, to));
+            let swaps = (0..units.len()).map(|other| (Some(other), host_of[other]));
+            for (other, to) in relocations.chain(swaps).filter(|&(_, to)| to != from) {
+                let moves: Vec<(usize, usize)> = [(unit, to)]
+                    .into_iter()
+                    .chain(other.map(|other| (other, from)))
+                    .collect();
+                if let Some((seconds, cost)) = try_moves(&mut packing, &mut loads, &moves, &host_of) {
+                    let better = |best: &Tried| (seconds, cost) < (best.0, best.1);
+                    if best.as_ref().is_none_or(better) {
+                        best = Some((seconds, cost, moves));
+                    }
+                }
+            }
+        }
+        let (seconds, _, moves) = best?;
+        let of_unit = |(unit, to): (usize, usize)| units.members[unit].iter().map(move |&task| (task, to));
+        Some(RunnerUp {
+            moves: moves.into_iter().flat_map(of_unit).collect(),
+            seconds,
+        })
+    }
+
+    /// The units at either end of what crosses the bottleneck of any phase, ascending.
+    fn at_bottlenecks(&self, assignment: &Assignment) -> Vec<usize> {
+        let ends = |worst: Bottleneck| {
+            let crossing = self.crossing(assignment, &worst);
+            crossing
+                .into_iter()
+                .flat_map(|t| [self.transfers[t].source, self.transfers[t].target])
+        };
+        let tasks = self.evaluate(assignment).phases.into_iter().flat_map(ends);
+        let mut found: Vec<usize> = tasks.map(|task| self.units.unit_of[task]).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+/// Time and cost after `moves`, which are taken back; `None` if they break a rule.
+fn try_moves(
+    packing: &mut Packing,
+    loads: &mut Loads,
+    moves: &[(usize, usize)],
+    host_of: &[usize],
+) -> Option<(f64, f64)> {
+    for &(unit, _) in moves {
+        packing.take(unit);
+    }
+    let done = moves.iter().take_while(|&&(unit, to)| {
+        let fits = packing.fits(unit, to);
+        if fits {
+            packing.put(unit, to);
+        }
+        fits
+    });
+    let done = done.count();
+    let mut found = None;
+    if done == moves.len() {
+        for &(unit, to) in moves {
+            loads.follow(unit, to);
+        }
+        found = Some((loads.seconds(), loads.cost()));
+        for &(unit, _) in moves {
+            loads.follow(unit, host_of[unit]);
+        }
+    }
+    for &(unit, _) in &moves[..done] {
+        packing.take(unit);
+    }
+    for &(unit, _) in moves {
+        packing.put(unit, host_of[unit]);
+    }
+    found
+}

@@ -1,0 +1,176 @@
+//! Choreo's greedy network-aware placement (section 5, Algorithm 1), kept literal.
+
+use std::cmp::Reverse;
+
+use crate::error::PlaceError;
+use crate::partial::Partial;
+use crate::policy::Policy;
+use crate::problem::{Assignment, Problem, Sharing};
+use crate::room::Room;
+
+/// Takes the transfers in descending order of bytes and puts each on the path where it would be fastest.
+///
+/// A path is an ordered pair of hosts; one within a host is infinitely fast. Of equally fast paths the first wins, by
+/// sending host and then by receiving host; of equal transfers the one given first. Phases play no part in the order.
+/// Tasks that send and receive nothing come last, on the first host with room. Nothing is ever moved again, so a large
+/// task can be left without a host although a placement exists; it is an error then, as in the paper.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Greedy;
+
+impl Policy for Greedy {
+    fn name(&self) -> &'static str {
+        "greedy"
+    }
+
+    fn place(&self, problem: &Problem, _seed: u64) -> Result<Assignment, PlaceError> {
+        let mut order: Vec<usize> = (0..problem.transfers.len()).collect();
+        order.sort_by_key(|&t| Reverse(problem.transfers[t].bytes));
+        let mut partial = Partial::new(problem)?;
+        let mut paths = Paths::new(problem);
+        // What is under way already takes its share like transfers placed before.
+        problem.load.iter().for_each(|load| paths.add(load.source, load.target));
+        for t in order {
+            let (i, j) = (problem.transfers[t].source, problem.transfers[t].target);
+            let Some((m, n)) = paths.best(&partial, i, j) else {
+                let mut waiting = [i, j].into_iter().filter(|&task| partial.host_of(task).is_none());
+                let alone = waiting.find(|&task| partial.room().first(task).is_none());
+                return Err(partial.none_for(self.name(), alone.unwrap_or(j)));
+            };
+            for (task, host) in [(i, m), (j, n)] {
+                if partial.host_of(task).is_none() {
+                    partial.put(task, host);
+                }
+            }
+            paths.add(m, n);
+        }
+        for task in partial.waiting() {
+            let first = partial.room().first(task);
+            partial.put(task, first.ok_or_else(|| partial.none_for(self.name(), task))?);
+        }
+        partial.finish(self.name())
+    }
+}
+
+/// How many transfers are on every path, egress and group link so far.
+struct Paths<'a> {
+    problem: &'a Problem,
+    on_pair: Vec<u32>,
+    out_of: Vec<u32>,
+    up: Vec<u32>,
+    down: Vec<u32>,
+    /// The fastest path from each host to another machine, and to another host of its own, in bit/s.
+    fastest_far: Vec<f64>,
+    fastest_near: Vec<f64>,
+}
+
+impl<'a> Paths<'a> {
+    fn new(problem: &'a Problem) -> Self {
+        let count = problem.hosts.len();
+        let fastest = |m: usize, near: bool| {
+            let others = (0..count).filter(|&n| n != m && problem.colocated(m, n) == near);
+            others.map(|n| problem.pair_bps(m, n)).fold(0.0, f64::max)
+        };
+        Self {
+            problem,
+            on_pair: vec![0; count * count],
+            out_of: vec![0; count],
+            up: vec![0; problem.groups.len()],
+            down: vec![0; problem.groups.len()],
+            fastest_far: (0..count).map(|m| fastest(m, false)).collect(),
+            fastest_near: (0..count).map(|m| fastest(m, true)).collect(),
+        }
+    }
+
+    /// Lines 3 to 14: the fastest path whose ends have room for those of the two tasks that have no host yet.
+    fn best(&self, partial: &Partial, i: usize, j: usize) -> Option<(usize, usize)> {
+        let (hosts, room) = (0..self.problem.hosts.len(), partial.room());
+        match (partial.host_of(i), partial.host_of(j)) {
+            (Some(m), Some(n)) => Some((m, n)),
+            (Some(m), None) => self.fastest(hosts.filter(|&n| room.fits(j, n)).map(|n| (m, n))),
+            (None, Some(n)) => self.fastest(hosts.filter(|&m| room.fits(i, m)).map(|m| (m, n))),
+            (None, None) => self.best_of_all(room, i, j),
+        }
+    }
+
+    /// The fastest of all pairs of hosts. Rows that cannot beat the best so far are skipped whole.
+    fn best_of_all(&self, room: &Room, i: usize, j: usize) -> Option<(usize, usize)> {
+        let ends: Vec<usize> = (0..self.problem.hosts.len()).filter(|&n| room.fits(j, n)).collect();
+        let mut best: Option<(f64, (usize, usize))> = None;
+        for m in (0..self.problem.hosts.len()).filter(|&m| room.fits(i, m)) {
+            let both = room.fits_both(i, j, m);
+            let limit = if both { f64::INFINITY } else { self.ceiling(m) };
+            if best.is_some_and(|(rate, _)| limit <= rate) {
+                continue;
+            }
+            for &n in ends.iter().filter(|&&n| n != m || both) {
+                let rate = self.rate_seen(m, n);
+                if best.is_none_or(|(most, _)| rate > most) {
+                    best = Some((rate, (m, n)));
+                }
+            }
+        }
+        best.map(|(_, path)| path)
+    }
+
+    /// The first path of the highest rate.
+    fn fastest(&self, paths: impl Iterator<Item = (usize, usize)>) -> Option<(usize, usize)> {
+        let rated = paths.map(|(m, n)| (self.rate_seen(m, n), (m, n)));
+        rated
+            .reduce(|best, next| if next.0 > best.0 { next } else { best })
+            .map(|(_, path)| path)
+    }
+
+    /// The rate in bit/s that one more transfer would see from `m` to `n` (line 13).
+    ///
+    /// Under the pipe model that is its share of the pair; under the hose model the pair's rate, or its share of the
+    /// egress if that is less; with groups also no more than its share of each group link. Hosts of one machine share
+    /// the pair only.
+    fn rate_seen(&self, m: usize, n: usize) -> f64 {
+        let problem = self.problem;
+        let pair = problem.pair_bps(m, n);
+        if m == n {
+            return pair;
+        }
+        if problem.sharing == Sharing::Pipe || problem.colocated(m, n) {
+            return share(pair, self.on_pair[m * problem.hosts.len() + n]);
+        }
+        let rate = pair.min(share(problem.hosts[m].egress_bps, self.out_of[m]));
+        if problem.sharing == Sharing::Hose {
+            return rate;
+        }
+        let up = problem.left(m, n).map(|g| share(problem.groups[g].up_bps, self.up[g]));
+        let down = problem
+            .left(n, m)
+            .map(|g| share(problem.groups[g].down_bps, self.down[g]));
+        up.chain(down).fold(rate, f64::min)
+    }
+
+    /// No transfer from `m` to another host would see more than this.
+    fn ceiling(&self, m: usize) -> f64 {
+        let far = match self.problem.sharing {
+            Sharing::Pipe => self.fastest_far[m],
+            Sharing::Hose | Sharing::Groups => {
+                self.fastest_far[m].min(share(self.problem.hosts[m].egress_bps, self.out_of[m]))
+            }
+        };
+        far.max(self.fastest_near[m])
+    }
+
+    /// Counts a transfer from `m` to `n`.
+    fn add(&mut self, m: usize, n: usize) {
+        if m == n {
+            return;
+        }
+        self.on_pair[m * self.problem.hosts.len() + n] += 1;
+        if !self.problem.colocated(m, n) {
+            self.out_of[m] += 1;
+            self.problem.left(m, n).for_each(|g| self.up[g] += 1);
+            self.problem.left(n, m).for_each(|g| self.down[g] += 1);
+        }
+    }
+}
+
+/// What one more transfer gets of `rate` beside `others`.
+fn share(rate: f64, others: u32) -> f64 {
+    rate / (f64::from(others) + 1.0)
+}

@@ -1,0 +1,44 @@
+//! Places the tasks of an application on the hosts of a network, and says how good the placement is.
+//!
+//! In goes a [`Problem`]: tasks with their needs and transfers, hosts with their capacity, and what the network
+//! between them was measured to carry. A [`Policy`] turns it into an [`Assignment`], [`Problem::evaluate`] gives the
+//! [`Completion`] of any assignment, and [`Problem::bound_s`] a time that no assignment can beat.
+//!
+//! Units: bytes, bit/s, seconds and CPU cores. Rates may be infinite, which means unlimited. Hosts, tasks and groups
+//! are known by their index in the problem; names serve messages only. Nothing here reads a clock, a file or an
+//! environment variable, and the same problem and seed always give the same answer.
+
+mod anneal;
+mod baselines;
+mod bound;
+mod completion;
+mod error;
+mod explain;
+mod greedy;
+mod links;
+mod loads;
+mod packing;
+mod partial;
+mod policy;
+mod problem;
+mod room;
+mod rules;
+mod search;
+mod starts;
+mod tree;
+mod units;
+mod validate;
+
+pub use baselines::{MinMachines, Random, RoundRobin};
+pub use completion::{Bottleneck, Completion, LinkTime};
+pub use error::{PlaceError, ProblemError, UnknownPolicy};
+pub use explain::RunnerUp;
+pub use greedy::Greedy;
+pub use links::Link;
+pub use partial::Partial;
+pub use policy::{Policy, policies, policy};
+pub use problem::{Assignment, Group, Host, Load, Parts, Problem, Sharing, Task, Transfer, UNLIMITED_MEMORY};
+pub use room::{Cores, Room};
+pub use rules::{MaxHosts, MaxLatency, Rules};
+pub use search::{DEFAULT_STEPS, Found, Search};
+pub use units::{Edge, Units};

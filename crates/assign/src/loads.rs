@@ -1,0 +1,186 @@
+//! What every link carries while units move about, and which link takes longest.
+
+use crate::completion::seconds;
+use crate::links::Link;
+use crate::packing::{NOWHERE, Packing};
+use crate::problem::{Problem, Sharing};
+use crate::tree::MaxTree;
+use crate::units::{Half, Units};
+
+/// Weight of the tail, the root mean square of all links' times, beside the longest time.
+///
+/// Most moves leave the longest link as it is; the tail tells which of them ease the others.
+const TAIL: f64 = 0.1;
+
+/// The links that can ever decide the completion time.
+#[derive(Clone, Debug)]
+pub(crate) struct Rates {
+    /// Rate of each link in bit/s, by [`Problem::link_index`]; infinite where another link is always slower.
+    bps: Vec<f64>,
+    /// For each phase, bytes that others have on each link; empty where nobody has any.
+    base: Vec<Vec<u64>>,
+    /// How many links there are that may decide, all phases together.
+    count: f64,
+}
+
+impl Rates {
+    pub(crate) fn new(problem: &Problem) -> Self {
+        let hosts = problem.hosts.len();
+        let mut bps = vec![f64::INFINITY; problem.link_count()];
+        let mut put = |link: Link| bps[problem.link_index(link)] = problem.rate_bps(link);
+        for source in 0..hosts {
+            for target in (0..hosts).filter(|&target| target != source) {
+                // All that is on the pair is also on both caps, so a pair as fast as either never decides.
+                let capped = problem.sharing != Sharing::Pipe && !problem.colocated(source, target);
+                let cap = problem.hosts[source].egress_bps.min(problem.hosts[target].ingress_bps);
+                if !capped || problem.pair_bps(source, target) < cap {
+                    put(Link::Pair { source, target });
+                }
+            }
+        }
+        if problem.sharing != Sharing::Pipe {
+            (0..hosts).for_each(|host| put(Link::Egress(host)));
+            (0..hosts).for_each(|host| put(Link::Ingress(host)));
+        }
+        if problem.sharing == Sharing::Groups {
+            (0..problem.groups.len()).for_each(|group| put(Link::Up(group)));
+            (0..problem.groups.len()).for_each(|group| put(Link::Down(group)));
+        }
+        let mut base = vec![Vec::new(); problem.phases.len()];
+        for &(phase, link, bytes) in &problem.base {
+            let row: &mut Vec<u64> = &mut base[phase];
+            row.resize(bps.len(), 0);
+            row[link] = bytes;
+        }
+        let count = bps.iter().filter(|rate| rate.is_finite()).count() * problem.phases.len();
+        Self {
+            bps,
+            base,
+            count: count.max(1) as f64,
+        }
+    }
+}
+
+/// Bytes and times of all links in all phases.
+#[derive(Clone, Debug)]
+pub(crate) struct Loads<'a> {
+    problem: &'a Problem,
+    rates: &'a Rates,
+    units: &'a Units,
+    /// Where each unit is, for the loads; its packing may be ahead of it.
+    at: Vec<usize>,
+    phases: Vec<(Vec<u64>, MaxTree)>,
+    squares: f64,
+}
+
+impl<'a> Loads<'a> {
+    /// Of a packing, in which units may still be nowhere.
+    pub(crate) fn new(rates: &'a Rates, packing: &Packing<'a>) -> Self {
+        let links = rates.bps.len();
+        let empty = (vec![0; links], MaxTree::new(links));
+        let problem = packing.problem;
+        let mut loads = Self {
+            problem,
+            rates,
+            units: packing.units,
+            at: packing.hosts().to_vec(),
+            phases: vec![empty; problem.phases.len()],
+            squares: 0.0,
+        };
+        for edge in &packing.units.edges {
+            let (m, n) = (packing.host_of(edge.source), packing.host_of(edge.target));
+            if m != NOWHERE && n != NOWHERE {
+                loads.shift::<true>(edge.phase, m, n, edge.bytes);
+            }
+        }
+        loads
+    }
+
+    /// The completion time in seconds.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.phases.iter().fold(0.0, |sum, (_, tree)| sum + tree.max())
+    }
+
+    /// What a search makes small: the completion time, and a little of all other links' times.
+    pub(crate) fn cost(&self) -> f64 {
+        self.seconds() + TAIL * (self.squares.max(0.0) / self.rates.count).sqrt()
+    }
+
+    /// The longest time of a phase, and one link that takes it, by [`Problem::link_index`].
+    pub(crate) fn worst(&self, phase: usize) -> (f64, usize) {
+        let tree = &self.phases[phase].1;
+        (tree.max(), tree.argmax())
+    }
+
+    /// Moves all that `unit` exchanges to where it goes.
+    pub(crate) fn follow(&mut self, unit: usize, to: usize) {
+        let from = std::mem::replace(&mut self.at[unit], to);
+        let units = self.units;
+        for &Half {
+            other,
+            bytes,
+            phase,
+            sends,
+        } in &units.halves[unit]
+        {
+            let there = self.at[other];
+            if there == NOWHERE {
+                continue;
+            }
+            let way = |host| if sends { (host, there) } else { (there, host) };
+            if from != NOWHERE {
+                let (m, n) = way(from);
+                self.shift::<false>(phase, m, n, bytes);
+            }
+            if to != NOWHERE {
+                let (m, n) = way(to);
+                self.shift::<true>(phase, m, n, bytes);
+            }
+        }
+    }
+
+    fn shift<const ADD: bool>(&mut self, phase: usize, m: usize, n: usize, bytes: u64) {
+        if m == n {
+            return;
+        }
+        let hosts = self.problem.hosts.len();
+        self.add::<ADD>(phase, m * hosts + n, bytes);
+        if self.problem.sharing == Sharing::Pipe || self.problem.colocated(m, n) {
+            return;
+        }
+        let after_pairs = hosts * hosts;
+        self.add::<ADD>(phase, after_pairs + m, bytes);
+        self.add::<ADD>(phase, after_pairs + hosts + n, bytes);
+        if self.problem.sharing == Sharing::Groups {
+            let problem = self.problem;
+            let after_hosts = after_pairs + 2 * hosts;
+            problem
+                .left(m, n)
+                .for_each(|g| self.add::<ADD>(phase, after_hosts + g, bytes));
+            let after_up = after_hosts + problem.groups.len();
+            problem
+                .left(n, m)
+                .for_each(|g| self.add::<ADD>(phase, after_up + g, bytes));
+        }
+    }
+
+    fn add<const ADD: bool>(&mut self, phase: usize, link: usize, bytes: u64) {
+        let rate_bps = self.rates.bps[link];
+        if rate_bps == f64::INFINITY {
+            return;
+        }
+        let (own, tree) = &mut self.phases[phase];
+        let now = if ADD { own[link] + bytes } else { own[link] - bytes };
+        own[link] = now;
+        let base = self.rates.base[phase].get(link).copied().unwrap_or(0);
+        let seconds = waiting_s(now, base, rate_bps);
+        let before = tree.get(link);
+        self.squares += seconds * seconds - before * before;
+        tree.set(link, seconds);
+    }
+}
+
+/// As [`Problem::evaluate`] counts: others' bytes where ours have to wait for them, and nowhere else.
+fn waiting_s(own: u64, base: u64, rate_bps: f64) -> f64 {
+    if own == 0 { 0.0 } else { seconds(own + base, rate_bps) }
+}

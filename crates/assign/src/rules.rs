@@ -1,0 +1,78 @@
+//! What a placement must keep besides room: tasks apart, tasks together, latencies, numbers of hosts.
+
+use crate::error::ProblemError;
+use crate::problem::Parts;
+
+/// Two tasks that must be near each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MaxLatency {
+    /// Index of the sending task.
+    pub source: usize,
+    /// Index of the receiving task.
+    pub target: usize,
+    /// The most that one way may take, in seconds. Within a host it takes nothing.
+    pub seconds: f64,
+}
+
+/// Tasks that may not be spread over too many hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaxHosts {
+    /// Indices of the tasks.
+    pub tasks: Vec<usize>,
+    /// How many hosts they may use at most.
+    pub most: usize,
+}
+
+/// All rules of a problem. The default has none.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules {
+    /// Groups of tasks, no two of which may share a host.
+    pub apart: Vec<Vec<usize>>,
+    /// Groups of tasks that must share a host.
+    pub together: Vec<Vec<usize>>,
+    /// Pairs of tasks with a bound on latency.
+    pub max_latency: Vec<MaxLatency>,
+    /// Sets of tasks with a bound on the hosts they use.
+    pub max_hosts: Vec<MaxHosts>,
+    /// One-way latency from host `m` to host `n` in seconds at `m * hosts + n`, NaN where unknown, which keeps no
+    /// bound. Read only where `max_latency` has an entry; otherwise it may be empty.
+    pub latency_s: Vec<f64>,
+}
+
+impl Rules {
+    /// Returns the first rule that makes no sense.
+    pub(crate) fn check(&self, parts: &Parts) -> Result<(), ProblemError> {
+        let count = parts.tasks.len();
+        let known = |index: usize, what: &str| {
+            if index < count {
+                return Ok(());
+            }
+            let what = format!("a task of `{what}`");
+            Err(ProblemError::Index { what, index, count })
+        };
+        let lists = [("apart", &self.apart), ("together", &self.together)];
+        for (what, groups) in lists {
+            groups.iter().flatten().try_for_each(|&task| known(task, what))?;
+        }
+        for bound in &self.max_latency {
+            known(bound.source, "max_latency")?;
+            known(bound.target, "max_latency")?;
+        }
+        for limit in &self.max_hosts {
+            limit.tasks.iter().try_for_each(|&task| known(task, "max_hosts"))?;
+        }
+        let hosts = parts.hosts.len();
+        if !self.max_latency.is_empty() && self.latency_s.len() != hosts * hosts {
+            return Err(ProblemError::LatencyShape {
+                found: self.latency_s.len(),
+                hosts,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether one way from host `m` to host `n` is known to take at most `seconds`.
+    pub(crate) fn near(&self, hosts: usize, m: usize, n: usize, seconds: f64) -> bool {
+        m == n || self.latency_s[m * hosts + n] <= seconds
+    }
+}

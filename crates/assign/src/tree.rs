@@ -1,0 +1,53 @@
+//! The largest of many numbers that change one at a time.
+
+/// A tournament tree over non-negative numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct MaxTree {
+    /// `values[1]` is the root, and the leaves start at `leaves`.
+    values: Vec<f64>,
+    leaves: usize,
+}
+
+impl MaxTree {
+    /// `count` zeros.
+    pub(crate) fn new(count: usize) -> Self {
+        let leaves = count.next_power_of_two();
+        Self {
+            values: vec![0.0; 2 * leaves],
+            leaves,
+        }
+    }
+
+    pub(crate) fn max(&self) -> f64 {
+        self.values[1]
+    }
+
+    pub(crate) fn get(&self, leaf: usize) -> f64 {
+        self.values[self.leaves + leaf]
+    }
+
+    pub(crate) fn set(&mut self, leaf: usize, value: f64) {
+        let mut node = self.leaves + leaf;
+        self.values[node] = value;
+        while node > 1 {
+            let largest = self.values[node].max(self.values[node ^ 1]);
+            node /= 2;
+            if self.values[node].to_bits() == largest.to_bits() {
+                return;
+            }
+            self.values[node] = largest;
+        }
+    }
+
+    /// The first leaf that holds the largest number.
+    pub(crate) fn argmax(&self) -> usize {
+        let mut node = 1;
+        while node < self.leaves {
+            node *= 2;
+            if self.values[node] < self.values[node + 1] {
+                node += 1;
+            }
+        }
+        node - self.leaves
+    }
+}

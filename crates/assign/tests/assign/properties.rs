@@ -1,0 +1,282 @@
+//! What must hold for every problem: bounds below optima, placements feasible, answers repeatable.
+
+use crate::support::{greedy_by_the_book, keeps_rules, optimum, task, transfer, uniform};
+use gavotte_assign::{
+    Assignment, Greedy, Group, Host, Load, MaxHosts, MaxLatency, Parts, Policy, Problem, Rules, Search, Sharing, Task,
+    Transfer, policies,
+};
+use proptest::prelude::*;
+
+const ROUNDING: f64 = 1.0 + 1e-12;
+
+fn rate() -> impl Strategy<Value = f64> {
+    prop_oneof![8 => (1_u32..1000).prop_map(|rate| f64::from(rate) * 1e6), 1 => Just(f64::INFINITY)]
+}
+
+fn tasks(count: usize, hosts: usize) -> impl Strategy<Value = Vec<Task>> {
+    let only = prop_oneof![
+        6 => Just(None),
+        1 => proptest::sample::subsequence((0..hosts).collect::<Vec<_>>(), 1..=hosts).prop_map(Some),
+    ];
+    let task = (0_u32..9, 0_u64..5, only).prop_map(|(halves, memory_bytes, hosts)| Task {
+        name: "t".to_owned(),
+        cpus: f64::from(halves) / 2.0,
+        memory_bytes,
+        hosts,
+    });
+    proptest::collection::vec(task, count)
+}
+
+fn transfers(tasks: usize) -> impl Strategy<Value = Vec<Transfer>> {
+    let one = (0..tasks, 1..tasks.max(2), 0_u64..1_000_000, 0_u32..3).prop_map(move |(source, step, bytes, phase)| {
+        Transfer {
+            source,
+            target: (source + step) % tasks,
+            bytes,
+            phase,
+        }
+    });
+    proptest::collection::vec(one, if tasks < 2 { 0..1 } else { 0..9 })
+}
+
+fn hosts(count: usize) -> impl Strategy<Value = Vec<Host>> {
+    let host = (1_u32..9, 1_u64..20, 0..count, rate(), rate()).prop_map(
+        |(halves, memory_bytes, machine, egress_bps, ingress_bps)| Host {
+            name: "vm".to_owned(),
+            cpus: f64::from(halves) / 2.0,
+            memory_bytes,
+            machine,
+            egress_bps,
+            ingress_bps,
+        },
+    );
+    proptest::collection::vec(host, count)
+}
+
+fn groups(hosts: usize) -> impl Strategy<Value = Vec<Group>> {
+    let members = proptest::sample::subsequence((0..hosts).collect::<Vec<_>>(), 1..=hosts);
+    let group = (members, rate(), rate(), any::<bool>());
+    proptest::collection::vec(group, 0..3).prop_map(|drawn| {
+        let build = |(g, (members, up_bps, down_bps, below)): (usize, (Vec<usize>, f64, f64, bool))| Group {
+            name: format!("g{g}"),
+            members,
+            up_bps,
+            down_bps,
+            parent: (below && g > 0).then(|| g - 1),
+        };
+        drawn.into_iter().enumerate().map(build).collect()
+    })
+}
+
+/// Rules over `tasks` tasks, most often none of a kind.
+fn rules(tasks: usize, hosts: usize) -> impl Strategy<Value = Rules> {
+    let group = || proptest::sample::subsequence((0..tasks).collect::<Vec<_>>(), 0..=tasks.min(3));
+    let groups = || prop_oneof![2 => Just(Vec::new()), 1 => proptest::collection::vec(group(), 1..3)];
+    let near = (0..tasks, 0..tasks, 1_u32..4).prop_map(|(source, target, millis)| MaxLatency {
+        source,
+        target,
+        seconds: f64::from(millis) / 1e3,
+    });
+    let near = prop_oneof![2 => Just(Vec::new()), 1 => proptest::collection::vec(near, 1..3)];
+    let limit = (group(), 1_usize..3).prop_map(|(tasks, most)| MaxHosts { tasks, most });
+    let limits = prop_oneof![2 => Just(Vec::new()), 1 => proptest::collection::vec(limit, 1..3)];
+    let latency = prop_oneof![9 => (1_u32..5).prop_map(|millis| f64::from(millis) / 1e3), 1 => Just(f64::NAN)];
+    let latency_s = proptest::collection::vec(latency, hosts * hosts);
+    (groups(), groups(), near, limits, latency_s).prop_map(|(apart, together, max_latency, max_hosts, latency_s)| {
+        Rules {
+            apart,
+            together,
+            max_latency,
+            max_hosts,
+            latency_s,
+        }
+    })
+}
+
+fn loads(hosts: usize) -> impl Strategy<Value = Vec<Load>> {
+    let load = (0..hosts, 0..hosts, 0_u64..1_000_000, 0_u32..3).prop_map(|(source, target, bytes, phase)| Load {
+        source,
+        target,
+        bytes,
+        phase,
+    });
+    prop_oneof![2 => Just(Vec::new()), 1 => proptest::collection::vec(load, 1..4)]
+}
+
+/// Up to `most_tasks` tasks on one to four hosts, with everything that a problem can have.
+fn parts(most_tasks: usize) -> impl Strategy<Value = Parts> {
+    (1..=most_tasks, 1_usize..5).prop_flat_map(|(j, m)| {
+        let sharing = prop_oneof![Just(Sharing::Pipe), Just(Sharing::Hose), Just(Sharing::Groups)];
+        let rates = proptest::collection::vec(rate(), m * m);
+        let network = (hosts(m), rates, groups(m), sharing);
+        (tasks(j, m), transfers(j), network, rules(j, m), loads(m)).prop_map(
+            |(tasks, transfers, (hosts, rate_bps, groups, sharing), rules, load)| Parts {
+                tasks,
+                transfers,
+                hosts,
+                rate_bps,
+                groups,
+                sharing,
+                rules,
+                load,
+            },
+        )
+    })
+}
+
+/// A search short enough for a test.
+fn brief(threads: usize) -> Search<'static> {
+    Search {
+        steps: 8_000,
+        threads,
+        stop: &|| false,
+    }
+}
+
+/// The same network with its hosts in another order: host `m` becomes `to[m]`.
+fn renamed(parts: &Parts, to: &[usize]) -> Parts {
+    let count = to.len();
+    let mut new = parts.clone();
+    for (m, &m_new) in to.iter().enumerate() {
+        new.hosts[m_new] = parts.hosts[m].clone();
+        for (n, &n_new) in to.iter().enumerate() {
+            new.rate_bps[m_new * count + n_new] = parts.rate_bps[m * count + n];
+            new.rules.latency_s[m_new * count + n_new] = parts.rules.latency_s[m * count + n];
+        }
+    }
+    for load in &mut new.load {
+        (load.source, load.target) = (to[load.source], to[load.target]);
+    }
+    let move_all = |hosts: &mut Vec<usize>| hosts.iter_mut().for_each(|host| *host = to[*host]);
+    new.groups.iter_mut().for_each(|group| move_all(&mut group.members));
+    new.tasks
+        .iter_mut()
+        .filter_map(|task| task.hosts.as_mut())
+        .for_each(move_all);
+    new
+}
+
+proptest! {
+    #[test]
+    fn bound_is_never_above_the_optimum(parts in parts(5)) {
+        let problem = Problem::new(parts).expect("a sound problem");
+        let bound_s = problem.bound_s();
+        if let Some(optimum_s) = optimum(&problem) {
+            prop_assert!(bound_s <= optimum_s * ROUNDING, "bound {bound_s} s, optimum {optimum_s} s");
+        }
+    }
+
+    #[test]
+    fn placements_are_feasible_repeatable_and_not_below_the_bound(parts in parts(12), seed in any::<u64>()) {
+        let problem = Problem::new(parts).expect("a sound problem");
+        let bound_s = problem.bound_s();
+        for policy in policies() {
+            let placed = policy.place(&problem, seed);
+            prop_assert_eq!(&placed, &policy.place(&problem, seed));
+            if let Ok(assignment) = placed {
+                prop_assert!(problem.assignment(assignment.hosts().to_vec()).is_ok());
+                // Greedy knows no rules, and the bound holds for placements that keep them.
+                let kept = keeps_rules(&problem, assignment.hosts());
+                prop_assert!(!kept || bound_s <= problem.evaluate(&assignment).seconds * ROUNDING);
+            }
+        }
+    }
+
+    #[test]
+    fn every_policy_but_greedy_keeps_all_rules(parts in parts(10), seed in any::<u64>()) {
+        let problem = Problem::new(parts).expect("a sound problem");
+        for policy in policies().into_iter().filter(|policy| policy.name() != "greedy") {
+            if let Ok(assignment) = policy.place(&problem, seed) {
+                prop_assert!(keeps_rules(&problem, assignment.hosts()), "{}", policy.name());
+            }
+        }
+    }
+
+    #[test]
+    fn search_keeps_all_rules_and_is_never_above_greedy(parts in parts(12), seed in any::<u64>()) {
+        let problem = Problem::new(parts).expect("a sound problem");
+        let greedy = Greedy.place(&problem, seed).ok().filter(|greedy| keeps_rules(&problem, greedy.hosts()));
+        match brief(1).run(&problem, seed, &[]) {
+            Ok(found) => {
+                prop_assert!(problem.assignment(found.assignment.hosts().to_vec()).is_ok());
+                prop_assert!(keeps_rules(&problem, found.assignment.hosts()));
+                let found_s = problem.evaluate(&found.assignment).seconds;
+                prop_assert!(problem.bound_s() <= found_s * ROUNDING);
+                if let Some(greedy) = greedy {
+                    prop_assert!(found_s <= problem.evaluate(&greedy).seconds);
+                }
+            }
+            Err(_) => prop_assert!(greedy.is_none()),
+        }
+    }
+
+    #[test]
+    fn search_does_not_depend_on_threads(parts in parts(10), seed in any::<u64>()) {
+        let problem = Problem::new(parts).expect("a sound problem");
+        prop_assert_eq!(brief(1).run(&problem, seed, &[]), brief(3).run(&problem, seed, &[]));
+    }
+
+    #[test]
+    fn search_finds_the_optimum_of_small_problems(mut parts in parts(5), seed in any::<u64>()) {
+        // With rules or little room, no chain of feasible moves may lead to the optimum.
+        parts.rules = Rules::default();
+        parts.hosts.iter_mut().for_each(|host| (host.cpus, host.memory_bytes) = (8.0 + host.cpus, 100));
+        let problem = Problem::new(parts).expect("a sound problem");
+        let found = brief(1).run(&problem, seed, &[]).ok();
+        let found_s = found.map(|found| problem.evaluate(&found.assignment).seconds);
+        prop_assert_eq!(found_s, optimum(&problem));
+    }
+
+    #[test]
+    fn no_single_move_beats_the_runner_up(parts in parts(5), seed in any::<u64>()) {
+        let problem = Problem::new(parts).expect("a sound problem");
+        let Ok(found) = brief(1).run(&problem, seed, &[]) else { return Ok(()) };
+        let here_s = problem.evaluate(&found.assignment).seconds;
+        if let Some(other) = problem.runner_up(&found.assignment) {
+            let mut host_of = found.assignment.hosts().to_vec();
+            for (task, host) in other.moves {
+                host_of[task] = host;
+            }
+            prop_assert!(keeps_rules(&problem, &host_of));
+            let moved = problem.assignment(host_of).expect("room");
+            prop_assert_eq!(problem.evaluate(&moved).seconds.to_bits(), other.seconds.to_bits());
+            prop_assert!(here_s <= other.seconds, "the search stopped above a move's {} s", other.seconds);
+        }
+    }
+
+    #[test]
+    fn greedy_goes_by_the_book(parts in parts(12)) {
+        let problem = Problem::new(parts).expect("a sound problem");
+        let placed = Greedy.place(&problem, 0).ok().map(Assignment::into_hosts);
+        prop_assert_eq!(placed, greedy_by_the_book(&problem));
+    }
+
+    #[test]
+    fn the_order_of_hosts_and_transfers_changes_no_time(
+        parts in parts(8),
+        order in Just([0_usize, 1, 2, 3]).prop_shuffle(),
+        seed in any::<u64>(),
+    ) {
+        let to: Vec<usize> = order.into_iter().filter(|&host| host < parts.hosts.len()).collect();
+        let mut other = renamed(&parts, &to);
+        other.transfers.reverse();
+        let (problem, other) = (Problem::new(parts).expect("sound"), Problem::new(other).expect("sound"));
+        let (one_s, other_s) = (problem.bound_s(), other.bound_s());
+        prop_assert!(one_s.to_bits() == other_s.to_bits() || (one_s - other_s).abs() <= 1e-12 * one_s);
+        for policy in policies() {
+            if let Ok(assignment) = policy.place(&problem, seed) {
+                let moved = assignment.hosts().iter().map(|&host| to[host]).collect();
+                let moved = other.assignment(moved).expect("as feasible as before");
+                let (one, other) = (problem.evaluate(&assignment), other.evaluate(&moved));
+                prop_assert!((one.seconds - other.seconds).abs() <= 1e-12 * one.seconds);
+            }
+        }
+    }
+}
+
+#[test]
+fn bound_is_tight_where_one_task_must_send_all() {
+    let tasks = vec![task("a", 1.0), task("b", 1.0)];
+    let parts = uniform(tasks, vec![transfer(0, 1, 1_000_000)], 2, 1.0, 8e6);
+    assert!((Problem::new(parts).expect("sound").bound_s() - 1.0).abs() < 1e-12);
+}

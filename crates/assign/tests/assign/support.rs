@@ -1,0 +1,168 @@
+//! Problems for the tests, and the optimum by trying everything.
+
+use gavotte_assign::{
+    Assignment, Group, Host, Link, MaxLatency, Partial, Parts, Problem, Rules, Sharing, Task, Transfer,
+    UNLIMITED_MEMORY,
+};
+
+pub(crate) const MBIT: f64 = 1e6;
+pub(crate) const MB: u64 = 1_000_000;
+
+/// A task without memory or constraints.
+pub(crate) fn task(name: &str, cpus: f64) -> Task {
+    Task {
+        name: name.to_owned(),
+        cpus,
+        memory_bytes: 0,
+        hosts: None,
+    }
+}
+
+/// A host without caps, on a machine of its own.
+pub(crate) fn host(index: usize, cpus: f64) -> Host {
+    Host {
+        name: format!("vm{index}"),
+        cpus,
+        memory_bytes: UNLIMITED_MEMORY,
+        machine: index,
+        egress_bps: f64::INFINITY,
+        ingress_bps: f64::INFINITY,
+    }
+}
+
+pub(crate) fn transfer(source: usize, target: usize, bytes: u64) -> Transfer {
+    Transfer {
+        source,
+        target,
+        bytes,
+        phase: 0,
+    }
+}
+
+pub(crate) fn group(name: &str, members: &[usize], rate_bps: f64, parent: Option<usize>) -> Group {
+    let members = members.to_vec();
+    Group {
+        name: name.to_owned(),
+        members,
+        up_bps: rate_bps,
+        down_bps: rate_bps,
+        parent,
+    }
+}
+
+/// `hosts` hosts of `cpus` cores, joined all to all at `rate_bps`.
+pub(crate) fn uniform(tasks: Vec<Task>, transfers: Vec<Transfer>, hosts: usize, cpus: f64, rate_bps: f64) -> Parts {
+    Parts {
+        tasks,
+        transfers,
+        hosts: (0..hosts).map(|index| host(index, cpus)).collect(),
+        rate_bps: vec![rate_bps; hosts * hosts],
+        groups: Vec::new(),
+        sharing: Sharing::Pipe,
+        rules: Rules::default(),
+        load: Vec::new(),
+    }
+}
+
+/// Whether an assignment keeps the rules, from their definition.
+pub(crate) fn keeps_rules(problem: &Problem, host_of: &[usize]) -> bool {
+    let (rules, hosts) = (problem.rules(), problem.hosts().len());
+    let used = |tasks: &[usize]| {
+        let mut used: Vec<usize> = tasks.iter().map(|&task| host_of[task]).collect();
+        used.sort_unstable();
+        used.dedup();
+        used.len()
+    };
+    let apart = |group: &Vec<usize>| used(group) == group.len();
+    let near = |bound: &MaxLatency| {
+        let (m, n) = (host_of[bound.source], host_of[bound.target]);
+        m == n || rules.latency_s[m * hosts + n] <= bound.seconds
+    };
+    rules.apart.iter().all(apart)
+        && rules.together.iter().all(|group| used(group) <= 1)
+        && rules.max_latency.iter().all(near)
+        && rules.max_hosts.iter().all(|limit| used(&limit.tasks) <= limit.most)
+}
+
+/// The least completion time of all assignments in seconds; `None` if none is feasible.
+pub(crate) fn optimum(problem: &Problem) -> Option<f64> {
+    let (hosts, tasks) = (problem.hosts().len(), problem.tasks().len());
+    (0..hosts.pow(u32::try_from(tasks).expect("few tasks")))
+        .filter_map(|code| problem.assignment(digits(code, hosts, tasks)).ok())
+        .filter(|assignment| keeps_rules(problem, assignment.hosts()))
+        .map(|assignment: Assignment| problem.evaluate(&assignment).seconds)
+        .reduce(f64::min)
+}
+
+fn digits(mut code: usize, base: usize, count: usize) -> Vec<usize> {
+    (0..count)
+        .map(|_| {
+            let digit = code % base;
+            code /= base;
+            digit
+        })
+        .collect()
+}
+
+/// Algorithm 1 once more, without any shortcut: all paths, and all counts made anew for each.
+pub(crate) fn greedy_by_the_book(problem: &Problem) -> Option<Vec<usize>> {
+    let count = problem.hosts().len();
+    let mut order: Vec<Transfer> = problem.transfers().to_vec();
+    order.sort_by_key(|transfer| std::cmp::Reverse(transfer.bytes));
+    let mut partial = Partial::new(problem).ok()?;
+    let mut used: Vec<(usize, usize)> = problem.load().iter().map(|load| (load.source, load.target)).collect();
+    for Transfer {
+        source: i, target: j, ..
+    } in order
+    {
+        let (at_i, at_j) = (partial.host_of(i), partial.host_of(j));
+        let mut best: Option<(f64, (usize, usize))> = None;
+        for (m, n) in (0..count * count).map(|path| (path / count, path % count)) {
+            if at_i.is_some_and(|host| host != m) || at_j.is_some_and(|host| host != n) {
+                continue;
+            }
+            let mut then = partial.room().clone();
+            let placed = [(i, m, at_i), (j, n, at_j)].into_iter().all(|(task, host, at)| {
+                let fits = at.is_some() || then.fits(task, host);
+                if fits && at.is_none() {
+                    then.take(task, host);
+                }
+                fits
+            });
+            let rate = rate_by_the_book(problem, &used, m, n);
+            if placed && best.is_none_or(|(most, _)| rate > most) {
+                best = Some((rate, (m, n)));
+            }
+        }
+        let (_, (m, n)) = best?;
+        for (task, host, at) in [(i, m, at_i), (j, n, at_j)] {
+            if at.is_none() {
+                partial.put(task, host);
+            }
+        }
+        used.push((m, n));
+    }
+    for task in partial.waiting() {
+        partial.put(task, partial.room().first(task)?);
+    }
+    Some(partial.finish("by the book").ok()?.into_hosts())
+}
+
+fn rate_by_the_book(problem: &Problem, used: &[(usize, usize)], m: usize, n: usize) -> f64 {
+    let mut rate = f64::INFINITY;
+    problem.for_each_link(m, n, |link| {
+        let others = used.iter().filter(|&&(a, b)| {
+            let mut shares = false;
+            problem.for_each_link(a, b, |used| shares |= used == link);
+            shares
+        });
+        let alone = problem.sharing() != Sharing::Pipe && !problem.colocated(m, n);
+        let others = match link {
+            Link::Ingress(_) => return,
+            Link::Pair { .. } if alone => 0,
+            _ => others.count(),
+        };
+        rate = rate.min(problem.rate_bps(link) / (others as f64 + 1.0));
+    });
+    rate
+}
