@@ -1,0 +1,135 @@
+//! Placement: what the methods of `Problem` return.
+
+use numpy::PyArray1;
+use pyo3::prelude::*;
+
+/// How long the transfers of an assignment take.
+#[pyclass(frozen, get_all, module = "gavotte._core")]
+pub(crate) struct Completion {
+    seconds: f64,
+    bottleneck: Option<Bottleneck>,
+}
+
+impl Completion {
+    pub(crate) fn of(problem: &gavotte_assign::Problem, completion: &gavotte_assign::Completion) -> Self {
+        let named = |worst: gavotte_assign::Bottleneck| Bottleneck {
+            link: problem.link_name(worst.link),
+            phase: worst.phase,
+            bytes: worst.bytes,
+            rate_bps: worst.rate_bps,
+            seconds: worst.seconds,
+        };
+        Self {
+            seconds: completion.seconds,
+            bottleneck: completion.bottleneck().map(named),
+        }
+    }
+}
+
+/// The link that the longest phase waits for.
+#[pyclass(frozen, get_all, module = "gavotte._core")]
+#[derive(Clone)]
+pub(crate) struct Bottleneck {
+    link: String,
+    phase: u32,
+    bytes: u64,
+    rate_bps: f64,
+    seconds: f64,
+}
+
+/// What a search found.
+#[pyclass(frozen, get_all, module = "gavotte._core")]
+pub(crate) struct Found {
+    pub(crate) hosts: Py<PyArray1<u32>>,
+    pub(crate) stopped: bool,
+    pub(crate) steps: u64,
+}
+
+/// What one link carries in one phase.
+#[pyclass(frozen, get_all, module = "gavotte._core")]
+#[derive(Clone)]
+pub(crate) struct LinkTime {
+    link: String,
+    phase: u32,
+    bytes: u64,
+    load_bytes: u64,
+    rate_bps: f64,
+    seconds: f64,
+}
+
+/// Why an assignment takes as long as it does.
+#[pyclass(frozen, get_all, module = "gavotte._core")]
+pub(crate) struct Explanation {
+    links: Vec<LinkTime>,
+    crossing: Vec<usize>,
+    runner_up: Option<(Vec<(usize, usize)>, f64)>,
+}
+
+impl Explanation {
+    pub(crate) fn of(problem: &gavotte_assign::Problem, assignment: &gavotte_assign::Assignment) -> Self {
+        let named = |time: gavotte_assign::LinkTime| LinkTime {
+            link: problem.link_name(time.link),
+            phase: time.phase,
+            bytes: time.bytes,
+            load_bytes: time.load_bytes,
+            rate_bps: time.rate_bps,
+            seconds: time.seconds,
+        };
+        let bottleneck = problem.evaluate(assignment).bottleneck();
+        Self {
+            links: problem
+                .link_times(assignment)
+                .into_iter()
+                .flatten()
+                .map(named)
+                .collect(),
+            crossing: bottleneck.map_or_else(Vec::new, |worst| problem.crossing(assignment, &worst)),
+            runner_up: problem.runner_up(assignment).map(|other| (other.moves, other.seconds)),
+        }
+    }
+}
+
+/// The problem in units of tasks that move as one.
+#[pyclass(frozen, get_all, module = "gavotte._core")]
+pub(crate) struct Compact {
+    members: Vec<Vec<usize>>,
+    unit_of: Vec<usize>,
+    nano_cores: Vec<u64>,
+    memory_bytes: Vec<u64>,
+    host_nano_cores: Vec<u64>,
+    host_memory_bytes: Vec<u64>,
+    allowed: Vec<Option<Vec<usize>>>,
+    edges: Vec<(usize, usize, u64, usize)>,
+    apart: Vec<(usize, usize)>,
+    latencies: Vec<(usize, usize, f64)>,
+    limits: Vec<(Vec<usize>, usize)>,
+}
+
+impl Compact {
+    pub(crate) fn of(problem: &gavotte_assign::Problem) -> Self {
+        let units = problem.units();
+        let listed = |mask: &Vec<bool>| (0..mask.len()).filter(|&host| mask[host]).collect();
+        let pairs = |(unit, others): (usize, &Vec<usize>)| {
+            let later = others.iter().copied().filter(move |&other| other >= unit);
+            later.map(move |other| (unit, other)).collect::<Vec<_>>()
+        };
+        let offered = |host: &gavotte_assign::Host| gavotte_assign::Cores::offered(host.cpus).nanos();
+        Self {
+            members: units.members.clone(),
+            unit_of: units.unit_of.clone(),
+            nano_cores: units.cores.clone(),
+            memory_bytes: units.memory_bytes.clone(),
+            host_nano_cores: problem.hosts().iter().map(offered).collect(),
+            host_memory_bytes: problem.hosts().iter().map(|host| host.memory_bytes).collect(),
+            allowed: units.allowed.iter().map(|mask| mask.as_ref().map(listed)).collect(),
+            edges: units
+                .edges
+                .iter()
+                .map(|edge| (edge.source, edge.target, edge.bytes, edge.phase))
+                .collect(),
+            apart: units.apart.iter().enumerate().flat_map(pairs).collect(),
+            latencies: units.latencies().collect(),
+            limits: units.limits.clone(),
+        }
+    }
+}

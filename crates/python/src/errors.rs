@@ -1,0 +1,57 @@
+//! Errors of the other crates as Python exceptions.
+
+use gavotte_assign::{PlaceError, ProblemError, UnknownPolicy};
+use pyo3::exceptions::PyValueError;
+use pyo3::types::{IntoPyDict, PyAnyMethods};
+use pyo3::{PyErr, Python};
+
+pyo3::import_exception!(gavotte.errors, InfeasibleError);
+
+/// An error on its way to Python.
+pub(crate) enum Error {
+    /// Input that makes no sense: `ValueError`.
+    Value(String),
+    /// No answer under the constraints: `gavotte.errors.InfeasibleError`.
+    Infeasible { message: String, hint: &'static str },
+}
+
+impl From<ProblemError> for Error {
+    fn from(error: ProblemError) -> Self {
+        Self::Value(error.to_string())
+    }
+}
+
+impl From<UnknownPolicy> for Error {
+    fn from(error: UnknownPolicy) -> Self {
+        Self::Value(error.to_string())
+    }
+}
+
+impl From<PlaceError> for Error {
+    fn from(error: PlaceError) -> Self {
+        let message = error.to_string();
+        let hint = match error {
+            PlaceError::Length { .. } | PlaceError::UnknownHost { .. } => {
+                return Self::Value(message);
+            }
+            PlaceError::NoRoom { .. } | PlaceError::NoDraw { .. } => "another method may find one, or add hosts",
+            PlaceError::TooLarge { .. } => "add a larger host, or split the task",
+            PlaceError::NotAllowed { .. } | PlaceError::Overbooked { .. } => "put it, or a task beside it, elsewhere",
+        };
+        Self::Infeasible { message, hint }
+    }
+}
+
+impl From<Error> for PyErr {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Value(message) => PyValueError::new_err(message),
+            Error::Infeasible { message, hint } => Python::attach(|py| {
+                let raised = [("hint", hint)]
+                    .into_py_dict(py)
+                    .and_then(|hint| py.get_type::<InfeasibleError>().call((message,), Some(&hint)));
+                raised.map_or_else(|error| error, PyErr::from_value)
+            }),
+        }
+    }
+}

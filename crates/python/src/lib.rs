@@ -1,0 +1,33 @@
+//! The compiled module `gavotte._core`: bindings to the other crates, and nothing else.
+//!
+//! Its Python face is described in `python/gavotte/_core.pyi`.
+
+mod answers;
+mod errors;
+mod fluid;
+mod problem;
+
+/// The compiled half of Gavotte; private, use the package's own modules.
+#[pyo3::pymodule(gil_used = false)]
+mod _core {
+    use pyo3::pyfunction;
+
+    #[pymodule_export]
+    use crate::answers::{Bottleneck, Compact, Completion, Explanation, Found, LinkTime};
+    #[pymodule_export]
+    use crate::fluid::{FlowList, Platform, Simulated, format_finish, parse_flows};
+    #[pymodule_export]
+    use crate::problem::{Problem, policies};
+
+    /// The version of the compiled module.
+    #[pyfunction]
+    fn version() -> &'static str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    /// How the module was compiled: `release`, or `debug`, which no measurement should use.
+    #[pyfunction]
+    fn build_profile() -> &'static str {
+        if cfg!(debug_assertions) { "debug" } else { "release" }
+    }
+}

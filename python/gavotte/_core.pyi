@@ -1,0 +1,661 @@
+"""The compiled half of Gavotte. Private: each room wraps its own part of it.
+
+_Indices count from zero in the order given. Rates are bit/s, `inf` = unlimited.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, final
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "Bottleneck",
+    "Compact",
+    "Completion",
+    "Explanation",
+    "FlowList",
+    "Found",
+    "LinkTime",
+    "Platform",
+    "Problem",
+    "Simulated",
+    "build_profile",
+    "format_finish",
+    "parse_flows",
+    "policies",
+    "version",
+]
+
+_Floats = npt.NDArray[np.float64]
+_Bytes = npt.NDArray[np.uint64]
+_Indices = npt.NDArray[np.uint32]
+
+def version() -> str:
+    """The version of the compiled module."""
+
+def build_profile() -> str:
+    """How the module was compiled: `release`, or `debug`, which no measurement should use."""
+
+def policies() -> list[str]:
+    """Names of the policies that place in one pass, the best known first."""
+
+class _Tasks(Protocol):
+    """J tasks.
+
+    Attributes:
+        names: J names, for messages.
+        cpus: (J,) cores that each needs.
+        memory_bytes: (J,) memory that each needs.
+        allowed: the only hosts that a task may use; tasks not in it may use all.
+    """
+
+    @property
+    def names(self) -> Sequence[str]: ...
+    @property
+    def cpus(self) -> _Floats: ...
+    @property
+    def memory_bytes(self) -> _Bytes: ...
+    @property
+    def allowed(self) -> Mapping[int, Sequence[int]]: ...
+
+class _Transfers(Protocol):
+    """T transfers, none from a task to itself.
+
+    Attributes:
+        source: (T,) the sending task.
+        target: (T,) the receiving task.
+        bytes: (T,) how much.
+        phase: (T,) transfers of a phase run together, phases one after the other.
+    """
+
+    @property
+    def source(self) -> _Indices: ...
+    @property
+    def target(self) -> _Indices: ...
+    @property
+    def bytes(self) -> _Bytes: ...
+    @property
+    def phase(self) -> _Indices: ...
+
+class _Hosts(Protocol):
+    """N hosts.
+
+    Attributes:
+        names: N names, for messages.
+        cpus: (N,) cores that each offers.
+        memory_bytes: (N,) memory that each offers; 2^64 - 1 = not limited.
+        machine: (N,) hosts with the same number share a machine.
+        egress_bps: (N,) cap on all it sends to other machines.
+        ingress_bps: (N,) cap on all it receives from other machines.
+    """
+
+    @property
+    def names(self) -> Sequence[str]: ...
+    @property
+    def cpus(self) -> _Floats: ...
+    @property
+    def memory_bytes(self) -> _Bytes: ...
+    @property
+    def machine(self) -> _Indices: ...
+    @property
+    def egress_bps(self) -> _Floats: ...
+    @property
+    def ingress_bps(self) -> _Floats: ...
+
+class _Group(Protocol):
+    """Hosts behind a shared link.
+
+    Attributes:
+        name: for messages.
+        members: its hosts; those of the groups below it need not be repeated.
+        up_bps: cap on what leaves it.
+        down_bps: cap on what enters it.
+        parent: the group around it.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def members(self) -> Sequence[int]: ...
+    @property
+    def up_bps(self) -> float: ...
+    @property
+    def down_bps(self) -> float: ...
+    @property
+    def parent(self) -> int | None: ...
+
+class _Rules(Protocol):
+    """What a placement must keep besides room; tasks by their index.
+
+    Attributes:
+        apart: groups, no two tasks of which may share a host.
+        together: groups that must share a host.
+        max_latency: (source, target, seconds): the most that one way may take.
+        max_hosts: (tasks, count): how many hosts they may use.
+        latency_s: (N, N) one-way latencies, row = source; NaN = unknown, which keeps no bound.
+    """
+
+    @property
+    def apart(self) -> Sequence[Sequence[int]]: ...
+    @property
+    def together(self) -> Sequence[Sequence[int]]: ...
+    @property
+    def max_latency(self) -> Sequence[tuple[int, int, float]]: ...
+    @property
+    def max_hosts(self) -> Sequence[tuple[Sequence[int], int]]: ...
+    @property
+    def latency_s(self) -> _Floats: ...
+
+class _Loads(Protocol):
+    """What is under way between hosts already; it delays transfers on links that both use.
+
+    Attributes:
+        source: (L,) the sending host.
+        target: (L,) the receiving host.
+        bytes: (L,) how much.
+        phase: (L,) when.
+    """
+
+    @property
+    def source(self) -> _Indices: ...
+    @property
+    def target(self) -> _Indices: ...
+    @property
+    def bytes(self) -> _Bytes: ...
+    @property
+    def phase(self) -> _Indices: ...
+
+@final
+class Problem:
+    """Tasks, hosts and the network between them, checked. Immutable; its methods run without the GIL."""
+
+    def __new__(
+        cls,
+        tasks: _Tasks,
+        transfers: _Transfers,
+        hosts: _Hosts,
+        rate_bps: _Floats,
+        groups: Sequence[_Group],
+        sharing: str,
+        rules: _Rules,
+        load: _Loads,
+    ) -> Problem:
+        """Copies the arrays and checks them.
+
+        Args:
+            tasks: what to place.
+            transfers: who sends how much to whom.
+            hosts: where.
+            rate_bps: (N, N) rate of each path, row = source; the diagonal is not read.
+            groups: shared links, loaded under `groups` only.
+            sharing: `hose`, `pipe` or `groups`.
+            rules: what a placement must keep besides room.
+            load: what is under way already.
+
+        Raises:
+            ValueError: naming the first thing that makes no sense.
+            TypeError: when an array has another element type or dimension.
+        """
+
+    def place(self, policy: str, seed: int) -> _Indices:
+        """Places the tasks.
+
+        Args:
+            policy: one of `policies()`.
+            seed: from 0 to 2^64 - 1; decides every random choice.
+
+        Returns:
+            (J,) the host of each task.
+
+        Raises:
+            InfeasibleError: when this policy finds no placement.
+            ValueError: when there is no such policy.
+        """
+
+    def search(self, seed: int, steps: int, threads: int, limit_s: float, starts: Sequence[_Indices]) -> Found:
+        """Searches from greedy's placement and others on. Its answer is never worse than greedy's or a start's.
+
+        Args:
+            seed: from 0 to 2^64 - 1; decides every random choice.
+            steps: proposals made at most.
+            threads: used at most; the answer does not depend on them.
+            limit_s: the clock stops it then.
+            starts: (J,) placements to start from; those that break a rule are left out.
+
+        Raises:
+            InfeasibleError: when no start was found; a placement may still exist.
+            ValueError: when a start has another length.
+        """
+
+    def explain(self, assignment: _Indices) -> Explanation:
+        """Why an assignment takes as long as it does.
+
+        Args:
+            assignment: (J,) the host of each task.
+
+        Raises:
+            InfeasibleError: when a host is overbooked or not allowed.
+            ValueError: when the length is wrong or a host does not exist.
+        """
+
+    def compact(self) -> Compact:
+        """The problem in units of tasks that move as one."""
+
+    def evaluate(self, assignment: _Indices) -> Completion:
+        """The completion time of an assignment.
+
+        Args:
+            assignment: (J,) the host of each task.
+
+        Raises:
+            InfeasibleError: when a host is overbooked or not allowed.
+            ValueError: when the length is wrong or a host does not exist.
+        """
+
+    def bound_s(self) -> float:
+        """No assignment completes sooner than this many seconds; `inf` if a task fits on no host."""
+
+@final
+class Completion:
+    """How long the transfers of an assignment take."""
+
+    @property
+    def seconds(self) -> float:
+        """All phases, one after the other."""
+
+    @property
+    def bottleneck(self) -> Bottleneck | None:
+        """What the longest phase waits for; None if nothing crosses a limited link."""
+
+@final
+class Bottleneck:
+    """The link that a phase waits for."""
+
+    @property
+    def link(self) -> str:
+        """The link in words, as `egress of vm3`."""
+
+    @property
+    def phase(self) -> int:
+        """The phase."""
+
+    @property
+    def bytes(self) -> int:
+        """What crosses the link in that phase."""
+
+    @property
+    def rate_bps(self) -> float:
+        """The rate of the link."""
+
+    @property
+    def seconds(self) -> float:
+        """How long that takes."""
+
+@final
+class Found:
+    """What a search found."""
+
+    @property
+    def hosts(self) -> _Indices:
+        """(J,) the host of each task."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the clock ended it, so that another run may find another placement."""
+
+    @property
+    def steps(self) -> int:
+        """Proposals made."""
+
+@final
+class LinkTime:
+    """What one link carries in one phase."""
+
+    @property
+    def link(self) -> str:
+        """The link in words."""
+
+    @property
+    def phase(self) -> int:
+        """The phase."""
+
+    @property
+    def bytes(self) -> int:
+        """What the placed tasks send over it."""
+
+    @property
+    def load_bytes(self) -> int:
+        """What is under way on it besides."""
+
+    @property
+    def rate_bps(self) -> float:
+        """Its rate."""
+
+    @property
+    def seconds(self) -> float:
+        """How long all that takes."""
+
+@final
+class Explanation:
+    """Why an assignment takes as long as it does."""
+
+    @property
+    def links(self) -> list[LinkTime]:
+        """Every link in use, phase by phase."""
+
+    @property
+    def crossing(self) -> list[int]:
+        """The transfers on the bottleneck, most bytes first."""
+
+    @property
+    def runner_up(self) -> tuple[list[tuple[int, int]], float] | None:
+        """The best single move as (task, host) pairs, with the completion time in seconds after it."""
+
+@final
+class Compact:
+    """The problem in units: tasks that must share a host are one. Hosts and tasks by their index."""
+
+    @property
+    def members(self) -> list[list[int]]:
+        """The tasks of each unit."""
+
+    @property
+    def unit_of(self) -> list[int]:
+        """The unit of each task."""
+
+    @property
+    def nano_cores(self) -> list[int]:
+        """What each unit needs."""
+
+    @property
+    def memory_bytes(self) -> list[int]:
+        """What each unit needs."""
+
+    @property
+    def host_nano_cores(self) -> list[int]:
+        """What each host offers."""
+
+    @property
+    def host_memory_bytes(self) -> list[int]:
+        """What each host offers; 2^64 - 1 = not limited."""
+
+    @property
+    def allowed(self) -> list[list[int] | None]:
+        """The only hosts of each unit; None = all."""
+
+    @property
+    def edges(self) -> list[tuple[int, int, int, int]]:
+        """Source unit, target unit, bytes, and the position of the phase among those that occur."""
+
+    @property
+    def apart(self) -> list[tuple[int, int]]:
+        """Units that may not share a host; a unit paired with itself can be placed nowhere."""
+
+    @property
+    def latencies(self) -> list[tuple[int, int, float]]:
+        """Source unit, target unit, seconds: the most that one way may take."""
+
+    @property
+    def limits(self) -> list[tuple[list[int], int]]:
+        """Units with the number of hosts that they may use."""
+
+class _Flows(Protocol):
+    """F flows; every column is contiguous and read where it is.
+
+    Attributes:
+        source: (F,) the sending host.
+        target: (F,) the receiving host.
+        bytes: (F,) how much.
+        start_s: (F,) earliest start.
+        weight: (F,) from 0.001 to 1000; None = 1.
+        cap_bps: (F,) the most that each sends; None = no caps.
+        startup_s: (F,) time to the first byte, besides the latency; None = 0.
+        label: (F,) picks one of several equal paths; None = the row.
+    """
+
+    @property
+    def source(self) -> _Indices: ...
+    @property
+    def target(self) -> _Indices: ...
+    @property
+    def bytes(self) -> _Bytes: ...
+    @property
+    def start_s(self) -> _Floats: ...
+    @property
+    def weight(self) -> _Floats | None: ...
+    @property
+    def cap_bps(self) -> _Floats | None: ...
+    @property
+    def startup_s(self) -> _Floats | None: ...
+    @property
+    def label(self) -> npt.NDArray[np.uint64] | None: ...
+
+class _Background(Protocol):
+    """A source of background traffic.
+
+    Attributes:
+        source: the sending host.
+        target: the receiving host.
+        poisson: mean arrivals per second and mean bytes; or
+        on_off: mean seconds of sending and of rest.
+        weight: of each of its flows.
+        cap_bps: the most that each of its flows sends.
+    """
+
+    @property
+    def source(self) -> int: ...
+    @property
+    def target(self) -> int: ...
+    @property
+    def poisson(self) -> tuple[float, float] | None: ...
+    @property
+    def on_off(self) -> tuple[float, float] | None: ...
+    @property
+    def weight(self) -> float: ...
+    @property
+    def cap_bps(self) -> float: ...
+
+class _PlatformSwitch(Protocol):
+    """A switch.
+
+    Attributes:
+        name: for messages.
+        uplinks: for each, the switch above, the rate towards it and the rate from it.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def uplinks(self) -> Sequence[tuple[int, float, float]]: ...
+
+class _PlatformMachine(Protocol):
+    """A machine.
+
+    Attributes:
+        name: for messages.
+        switch: the switch it hangs on.
+        rate_bps: of its NIC, each way.
+        machine_rate_bps: from each host to each other inside it.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def switch(self) -> int: ...
+    @property
+    def rate_bps(self) -> float: ...
+    @property
+    def machine_rate_bps(self) -> float: ...
+
+class _PlatformHost(Protocol):
+    """A host.
+
+    Attributes:
+        name: for messages.
+        machine: its machine.
+        egress_bps: cap on what it sends to other machines.
+        ingress_bps: cap on what it receives from other machines.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def machine(self) -> int: ...
+    @property
+    def egress_bps(self) -> float: ...
+    @property
+    def ingress_bps(self) -> float: ...
+
+@final
+class Platform:
+    """What flows run over, checked. Immutable; its methods run without the GIL."""
+
+    @staticmethod
+    def topology(
+        switches: Sequence[_PlatformSwitch],
+        machines: Sequence[_PlatformMachine],
+        hosts: Sequence[_PlatformHost],
+        seed: int,
+    ) -> Platform:
+        """A described network.
+
+        Args:
+            switches: a tree, or with several uplinks a multi-rooted one.
+            machines: each on a switch.
+            hosts: each on a machine.
+            seed: decides which of several equal paths a flow takes.
+
+        Raises:
+            ValueError: naming the first thing that makes no sense.
+        """
+
+    @staticmethod
+    def network(
+        hosts: Sequence[_PlatformHost], rate_bps: _Floats, latency_s: _Floats, groups: Sequence[_Group], sharing: str
+    ) -> Platform:
+        """A measured network; each pair of hosts is a link of its own.
+
+        Args:
+            hosts: N of them.
+            rate_bps: (N, N) row = source; the diagonal is not read.
+            latency_s: (N, N) NaN = unknown, taken as 0.
+            groups: shared links, loaded under `groups` only.
+            sharing: `hose`, `pipe` or `groups`.
+            rules: what a placement must keep besides room.
+            load: what is under way already.
+
+        Raises:
+            ValueError: naming the first thing that makes no sense.
+        """
+
+    def simulate(
+        self,
+        flows: _Flows,
+        *,
+        edges: _Indices | None,
+        phase: _Indices | None,
+        background: Sequence[_Background],
+        until_s: float,
+        seed: int,
+    ) -> Simulated:
+        """Runs flows.
+
+        Args:
+            flows: what to send.
+            edges: (E, 2) the second flow of each row waits for the first.
+            phase: (F,) instead of edges.
+            background: traffic of others.
+            until_s: stop here even if flows are left.
+            seed: decides the background.
+
+        Raises:
+            ValueError: naming the first thing that makes no sense.
+            TypeError: when an array has another element type or dimension.
+        """
+
+    def rates(self, flows: _Flows) -> _Floats:
+        """Max-min fair rates in bit/s of flows that are all there at once.
+
+        Raises:
+            ValueError: naming the first thing that makes no sense.
+        """
+
+@final
+class Simulated:
+    """What a run tells. Columns of links are in the order of `link_names`."""
+
+    @property
+    def start_s(self) -> _Floats:
+        """(F,) When each flow was due and the flows before it were done; NaN = never."""
+
+    @property
+    def finish_s(self) -> _Floats:
+        """(F,) When its last byte was sent; NaN = not before the end."""
+
+    @property
+    def holder(self) -> npt.NDArray[np.int64]:
+        """(F,) The link that held it back when it finished; -1 = none."""
+
+    @property
+    def link_names(self) -> list[str]:
+        """The limited links that anything crossed, in words."""
+
+    @property
+    def link_rate_bps(self) -> _Floats:
+        """Their rates."""
+
+    @property
+    def link_bytes(self) -> _Floats:
+        """What crossed them."""
+
+    @property
+    def link_busy_s(self) -> _Floats:
+        """For how long they held flows back."""
+
+    @property
+    def end_s(self) -> float:
+        """When the last flow finished, or the end asked for."""
+
+    @property
+    def events(self) -> int:
+        """Starts and ends of flows, background included."""
+
+@final
+class FlowList:
+    """A flow list; columns as in `_Flows`."""
+
+    @property
+    def ids(self) -> list[str]:
+        """What each flow is called."""
+
+    @property
+    def source(self) -> _Indices: ...
+    @property
+    def target(self) -> _Indices: ...
+    @property
+    def bytes(self) -> _Bytes: ...
+    @property
+    def start_s(self) -> _Floats: ...
+    @property
+    def weight(self) -> _Floats | None: ...
+    @property
+    def cap_bps(self) -> _Floats | None: ...
+    @property
+    def startup_s(self) -> _Floats | None: ...
+    @property
+    def label(self) -> npt.NDArray[np.uint64]: ...
+
+def parse_flows(text: bytes, hosts: list[str]) -> FlowList:
+    """Reads a flow list.
+
+    Args:
+        text: CSV with the columns `id,source,target,bytes,start_s`.
+        hosts: names of the hosts.
+
+    Raises:
+        ValueError: naming line, field and remedy.
+    """
+
+def format_finish(ids: list[str], finish_s: _Floats) -> bytes:
+    """Writes finish times as CSV with the columns `id,finish_s`."""

@@ -1,0 +1,54 @@
+"""The errors a user can cause, each one line long.
+
+`gavotte` prints the message on stderr and leaves with exit status 1; nothing else of it is shown.
+"""
+
+from __future__ import annotations
+
+
+class GavotteError(Exception):
+    """A request that cannot be met, told in one line.
+
+    Args:
+        message: what is wrong, without a trailing period.
+        hint: what to do about it, shown behind the message.
+    """
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+class FormatError(GavotteError):
+    """A file that does not say what its format demands.
+
+    Args:
+        path: the file, as the user named it.
+        field: where in the file, as `host[3].egress`; empty when the whole file is meant.
+        problem: what is wrong there.
+        remedy: what to write instead.
+    """
+
+    def __init__(self, path: str, field: str, problem: str, remedy: str = "") -> None:
+        where = f"{path}: {field}" if field else path
+        super().__init__(f"{where}: {problem}", hint=remedy)
+        self.path = path
+        self.field = field
+        self.problem = problem
+        self.remedy = remedy
+
+
+class InfeasibleError(GavotteError):
+    """No answer exists under the given constraints."""
+
+
+class UnsupportedError(GavotteError):
+    """This machine lacks something that the request needs."""
+
+
+class AgentError(GavotteError):
+    """An agent could not be reached, or refused."""
