@@ -1,0 +1,134 @@
+"""App: what an application is made of, and who sends how many bytes to whom (`*.app.toml` or `.json`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import tomli_w
+from pydantic import Field, model_validator
+
+from gavotte.formats.names import HostName, Label, check_known, check_unique
+from gavotte.formats.reading import Written, parse_json, parse_toml, problem, read_text, validate, write_text
+
+FORMAT = "gavotte/app/1"
+
+
+class Task(Written):
+    """A process, or a group of processes that stay together.
+
+    Attributes:
+        name: unique in the application.
+        cpus: cores it needs.
+        memory_bytes: memory it needs.
+    """
+
+    name: Label
+    cpus: Annotated[float, Field(ge=0, le=1e6)] = 1.0
+    memory_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
+
+
+class Transfer(Written):
+    """Bytes that one task sends another.
+
+    Attributes:
+        source: the sending task.
+        target: the receiving task.
+        bytes: application payload.
+        phase: transfers of phase p + 1 start when all of phase p are done.
+    """
+
+    source: Label
+    target: Label
+    bytes: Annotated[int, Field(ge=0, le=1 << 62)]
+    phase: Annotated[int, Field(ge=0, le=65535)] = 0
+
+
+class MaxLatency(Written):
+    """Two tasks that must be at most `seconds` apart, one way."""
+
+    source: Label
+    target: Label
+    seconds: Annotated[float, Field(gt=0)]
+
+
+class Constraints(Written):
+    """What a placement must keep.
+
+    Attributes:
+        pin: task to the host it must run on.
+        apart: groups of tasks, no two of which may share a host.
+        together: groups of tasks that must share a host.
+        max_latency: pairs of tasks with a bound on latency.
+        max_hosts: how many hosts may be used at most.
+    """
+
+    pin: dict[Label, HostName] = {}
+    apart: list[list[Label]] = []
+    together: list[list[Label]] = []
+    max_latency: list[MaxLatency] = []
+    max_hosts: Annotated[int, Field(ge=1)] | None = None
+
+
+class App(Written):
+    """An application. Every transfer and constraint names a task of it."""
+
+    format: Literal["gavotte/app/1"]
+    name: Label
+    arrival_s: Annotated[float, Field(ge=0)] = 0.0
+    task: Annotated[list[Task], Field(min_length=1, max_length=1_000_000)]
+    transfer: Annotated[list[Transfer], Field(max_length=10_000_000)] = []
+    constraints: Constraints = Constraints()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        check_unique("task", [t.name for t in self.task], field="name")
+        tasks = {t.name for t in self.task}
+
+        def known(name: str, field: str) -> None:
+            if name not in tasks:
+                check_known(name, tasks, field=field, what="task of this application")
+
+        for index, transfer in enumerate(self.transfer):
+            known(transfer.source, f"transfer[{index}].source")
+            known(transfer.target, f"transfer[{index}].target")
+        rules = self.constraints
+        for name in rules.pin:
+            known(name, f"constraints.pin.{name}")
+        for key, groups in (("apart", rules.apart), ("together", rules.together)):
+            for i, group in enumerate(groups):
+                for j, name in enumerate(group):
+                    known(name, f"constraints.{key}[{i}][{j}]")
+                if len(set(group)) < len(group):
+                    raise problem("names a task twice", "name it once", field=f"constraints.{key}[{i}]")
+        for index, bound in enumerate(rules.max_latency):
+            known(bound.source, f"constraints.max_latency[{index}].source")
+            known(bound.target, f"constraints.max_latency[{index}].target")
+        return self
+
+    @property
+    def total_bytes(self) -> int:
+        """Sum over all transfers."""
+        return sum(transfer.bytes for transfer in self.transfer)
+
+
+def read_app(path: str | Path) -> App:
+    """Reads an `*.app.toml`, or the same as JSON where the name ends in `.json`.
+
+    Raises:
+        FormatError: naming file, field and remedy.
+    """
+    text = read_text(path)
+    parse = parse_json if Path(path).suffix == ".json" else parse_toml
+    return validate(App, parse(text, str(path)), str(path))
+
+
+def write_app(path: str | Path, app: App) -> None:
+    """Writes an App as TOML, or as JSON where the name ends in `.json`; whole or not at all."""
+    if Path(path).suffix == ".json":
+        write_text(path, app.model_dump_json(exclude_none=True, indent=2) + "\n")
+        return
+    content = app.model_dump(exclude_none=True)
+    if app.constraints == Constraints():
+        del content["constraints"]
+    write_text(path, tomli_w.dumps(content))

@@ -1,0 +1,55 @@
+"""Evidence: what several paths carried at once, beside what each carried alone (Choreo section 3.3.2).
+
+Records travel inside a History, so that a model can be made, and made again, from the file alone.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from gavotte.formats.names import HostName
+from gavotte.formats.reading import Emitted, problem
+
+Verdict = Literal["shared", "independent", "unknown"]
+RateBps = Annotated[float, Field(ge=0)]
+
+
+class Evidence(Emitted):
+    """One concurrent experiment. Rates are TCP goodput in bit/s, in the order of `pairs`.
+
+    Attributes:
+        subject: the link it was to load, for people: `out of rack-0`.
+        pairs: (source, target) names that sent at the same time.
+        alone_bps: what each pair carried with nothing of ours beside it; with more than a few pairs, with every other
+            of them.
+        together_bps: what each carried while all were sending.
+        sum_bps: of `together_bps`.
+        low_bps: lower end of the sum's 95 % interval.
+        high_bps: upper end of it.
+        overlap_s: how long all were sending.
+        time_s: Unix time of the experiment.
+        verdict: whether the sum fell below the sum of what each carried alone.
+        reason: why the verdict is `unknown`, in one line.
+    """
+
+    subject: str = ""
+    pairs: Annotated[list[tuple[HostName, HostName]], Field(min_length=1)]
+    alone_bps: list[RateBps]
+    together_bps: list[RateBps]
+    sum_bps: RateBps
+    low_bps: RateBps
+    high_bps: RateBps
+    overlap_s: Annotated[float, Field(ge=0)]
+    time_s: float = 0.0
+    verdict: Verdict
+    reason: str = ""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for key in ("alone_bps", "together_bps"):
+            found = len(getattr(self, key))
+            if found != len(self.pairs):
+                raise problem(f"has {found} rates for {len(self.pairs)} pairs", "give one rate a pair", field=key)
+        return self

@@ -1,0 +1,234 @@
+"""History: n snapshots of the N x N latency and bandwidth between hosts (`*.npz`).
+
+It is the temporal performance matrix (TP-matrix) of the RPCA paper, section IV-A.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gavotte.errors import FormatError
+from gavotte.formats.evidence import Evidence
+from gavotte.formats.reading import parse_json, validate, write_bytes
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Texts = npt.NDArray[np.str_]
+
+
+VERDICTS = ("unproven", "path-limited", "host-limited", "bucket-not-exhausted")
+"""What a value may stand for, by its code in `Proof.verdict`. Only `path-limited` is the path's own rate; the next two
+are lower bounds; of the first, nobody knows."""
+
+PROOF_ARRAYS = ("low_Bps", "high_Bps", "peak_Bps", "bucket_bytes", "loss")
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How far each value of `beta_Bps` can be trusted. All arrays are (n, N, N); NaN = not told.
+
+    Attributes:
+        low_Bps: lower end of its 95 % interval, TCP goodput in bytes/s.
+        high_Bps: upper end.
+        peak_Bps: rate while the path's token bucket lasts.
+        bucket_bytes: depth of the bucket, wire bytes.
+        loss: share of packets that the path lost.
+        verdict: index into `VERDICTS`.
+    """
+
+    low_Bps: Floats  # noqa: N815 - the file format's key, unit included
+    high_Bps: Floats  # noqa: N815
+    peak_Bps: Floats  # noqa: N815
+    bucket_bytes: Floats
+    loss: Floats
+    verdict: Ints
+
+    @classmethod
+    def empty(cls, shape: tuple[int, int, int]) -> Proof:
+        """Nothing told of anything."""
+        return cls(**{key: np.full(shape, np.nan) for key in PROOF_ARRAYS}, verdict=np.zeros(shape, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class History:
+    """Snapshots in time order. Row = source; NaN = not measured; the diagonal is NaN.
+
+    Attributes:
+        alpha_s: (n, N, N) one-way latency in seconds.
+        beta_Bps: (n, N, N) bulk TCP goodput in bytes/s.
+        time_s: (n,) Unix time at the start of each snapshot.
+        hosts: N names.
+        hops: (N, N) path length as traceroute counts it (routers + 1), 0 = unknown.
+        cpus: (N,) cores of each host.
+        memory_bytes: (N,) memory of each host, 0 = unknown.
+        method: how it was measured.
+        proof: how far each value can be trusted; None where the method does not tell.
+        evidence: what pairs carried at the same time.
+        hop_addresses: (N, N, H) address of each router on the way, "" = none or silent; None = not traced.
+    """
+
+    alpha_s: Floats
+    beta_Bps: Floats  # noqa: N815 - the file format's key, unit included
+    time_s: Floats
+    hosts: tuple[str, ...]
+    hops: Ints
+    cpus: Floats
+    memory_bytes: Ints
+    method: str = ""
+    proof: Proof | None = None
+    evidence: tuple[Evidence, ...] = ()
+    hop_addresses: Texts | None = None
+
+    @property
+    def snapshots(self) -> int:
+        """How many snapshots it holds."""
+        return len(self.time_s)
+
+    @property
+    def answered(self) -> int:
+        """Directed pairs with at least one bandwidth value."""
+        return int(np.isfinite(self.beta_Bps).any(axis=0).sum())
+
+
+def read_history(path: str | Path) -> History:
+    """Reads a `*.npz`.
+
+    Raises:
+        FormatError: naming file, array and remedy.
+    """
+    name = str(path)
+    try:
+        # np.load leaves a file open that it opened itself and could not read.
+        with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise FormatError(name, "", "is not an .npz archive", "name a History written by `gavotte measure`")
+            arrays = {key: archive[key] for key in archive.files}
+    except FormatError:
+        raise
+    except FileNotFoundError:
+        raise FormatError(name, "", "no such file", "check the path") from None
+    except MemoryError:
+        raise FormatError(name, "", "claims more data than this machine can hold", "name a whole file") from None
+    except Exception as error:
+        # numpy lets zipfile's, zlib's and tokenize's own errors through, in no documented set.
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
+        raise FormatError(name, "", f"is not a readable .npz archive ({reason})", "name a History file") from None
+    return _checked(arrays, name)
+
+
+def write_history(path: str | Path, history: History) -> None:
+    """Writes a `*.npz`, whole or not at all."""
+    arrays: dict[str, Any] = {
+        "alpha_s": history.alpha_s,
+        "beta_Bps": history.beta_Bps,
+        "time_s": history.time_s,
+        "hosts": np.array(history.hosts, dtype=np.str_),
+        "hops": history.hops,
+        "cpus": history.cpus,
+        "memory_bytes": history.memory_bytes,
+        "method": np.array(history.method, dtype=np.str_),
+    }
+    if history.proof is not None:
+        arrays |= vars(history.proof)
+    if history.evidence:
+        arrays["evidence"] = np.array([piece.model_dump_json() for piece in history.evidence])
+    if history.hop_addresses is not None:
+        arrays["hop_addresses"] = history.hop_addresses
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    write_bytes(path, buffer.getvalue())
+
+
+def _checked(arrays: Mapping[str, npt.NDArray[Any]], path: str) -> History:
+    for key in ("alpha_s", "beta_Bps", "time_s", "hosts"):
+        if key not in arrays:
+            raise FormatError(path, key, "is missing", "add the array")
+    hosts = arrays["hosts"]
+    if hosts.ndim != 1 or hosts.dtype.kind != "U" or len(hosts) == 0:
+        raise FormatError(path, "hosts", "is not a list of names", "write one string a host")
+    names = tuple(str(host) for host in hosts)
+    if len(set(names)) < len(names):
+        raise FormatError(path, "hosts", "names a host twice", "give each its own name")
+    time_s = _floats(arrays["time_s"], "time_s", path)
+    if time_s.ndim != 1 or len(time_s) == 0 or not np.isfinite(time_s).all():
+        raise FormatError(path, "time_s", "is not a list of times", "write one Unix time a snapshot")
+    shape = (len(time_s), len(names), len(names))
+    matrices = {}
+    for key in ("alpha_s", "beta_Bps"):
+        matrix = _floats(arrays[key], key, path)
+        if matrix.shape != shape:
+            raise FormatError(path, key, f"has shape {matrix.shape}", f"(snapshots, hosts, hosts) is {shape}")
+        if np.isinf(matrix).any() or (matrix < 0).any():
+            raise FormatError(path, key, "holds a negative or infinite value", "write NaN for what was not measured")
+        matrices[key] = matrix
+    if (matrices["beta_Bps"] == 0).any():
+        raise FormatError(path, "beta_Bps", "holds a zero rate", "write NaN for what was not measured")
+    hops = arrays.get("hops", np.zeros(shape[1:], dtype=np.int64))
+    memory_bytes = arrays.get("memory_bytes", np.zeros(shape[1:2], dtype=np.int64))
+    for key, whole, wanted in (("hops", hops, shape[1:]), ("memory_bytes", memory_bytes, shape[1:2])):
+        if whole.shape != wanted or whole.dtype.kind not in "iu" or (whole.size and whole.min() < 0):
+            raise FormatError(path, key, f"is {whole.dtype} of shape {whole.shape}", f"whole numbers of shape {wanted}")
+    cpus = _floats(arrays.get("cpus", np.ones(shape[1:2])), "cpus", path)
+    if cpus.shape != shape[1:2] or not (np.isfinite(cpus) & (cpus > 0)).all():
+        raise FormatError(path, "cpus", "is not a list of positive numbers", "write one number a host")
+    method = arrays.get("method", np.array(""))
+    return History(
+        alpha_s=matrices["alpha_s"],
+        beta_Bps=matrices["beta_Bps"],
+        time_s=time_s,
+        hosts=names,
+        hops=hops.astype(np.int64),
+        cpus=cpus,
+        memory_bytes=memory_bytes.astype(np.int64),
+        method=str(method) if method.ndim == 0 and method.dtype.kind == "U" else "",
+        proof=_proof(arrays, shape, path),
+        evidence=_evidence(arrays, path),
+        hop_addresses=_hop_addresses(arrays, len(names), path),
+    )
+
+
+def _proof(arrays: Mapping[str, npt.NDArray[Any]], shape: tuple[int, int, int], path: str) -> Proof | None:
+    if "verdict" not in arrays:
+        return None
+    verdict = arrays["verdict"]
+    if verdict.shape != shape or verdict.dtype.kind not in "iu" or not np.isin(verdict, range(len(VERDICTS))).all():
+        raise FormatError(path, "verdict", "is not made of known verdicts", f"codes 0 to {len(VERDICTS) - 1}, {shape}")
+    matrices = {}
+    for key in PROOF_ARRAYS:
+        matrix = _floats(arrays.get(key, np.full(shape, np.nan)), key, path)
+        if matrix.shape != shape or (matrix < 0).any():
+            raise FormatError(path, key, f"has a negative value or shape {matrix.shape}", f"NaN or more, shape {shape}")
+        matrices[key] = matrix
+    return Proof(**matrices, verdict=verdict.astype(np.int64))
+
+
+def _evidence(arrays: Mapping[str, npt.NDArray[Any]], path: str) -> tuple[Evidence, ...]:
+    texts = arrays.get("evidence", np.array([], dtype=np.str_))
+    if texts.ndim != 1 or texts.dtype.kind != "U":
+        raise FormatError(path, "evidence", f"is {texts.dtype} of shape {texts.shape}", "write one JSON text a record")
+    return tuple(
+        validate(Evidence, parse_json(str(text), f"{path}: evidence[{number}]"), f"{path}: evidence[{number}]")
+        for number, text in enumerate(texts)
+    )
+
+
+def _hop_addresses(arrays: Mapping[str, npt.NDArray[Any]], size: int, path: str) -> Texts | None:
+    found = arrays.get("hop_addresses")
+    if found is not None and (found.ndim != 3 or found.shape[:2] != (size, size) or found.dtype.kind != "U"):
+        raise FormatError(
+            path, "hop_addresses", f"is {found.dtype} of shape {found.shape}", f"texts of shape ({size}, {size}, hops)"
+        )
+    return found
+
+
+def _floats(array: npt.NDArray[Any], key: str, path: str) -> Floats:
+    if array.dtype.kind not in "fiu":
+        raise FormatError(path, key, f"holds {array.dtype}", "write numbers")
+    return array.astype(np.float64)

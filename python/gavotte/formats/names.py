@@ -1,0 +1,95 @@
+"""Names of hosts, switches and tasks, and checks that several nouns share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from gavotte.formats.reading import problem
+
+_HOST_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")
+
+
+def _host_name(name: str) -> str:
+    if not set(name) <= _HOST_LETTERS or name[0] in "-." or name[-1] in "-.":
+        raise problem(f"{name!r} is not a host name", "use a-z, 0-9, - and . inside the name")
+    return name
+
+
+def _label(name: str) -> str:
+    if any(c.isspace() or not c.isprintable() or c in "/\\\"'" for c in name):
+        raise problem(f"{name!r} has a space, quote, slash or control character", "use letters, digits, - _ . :")
+    return name
+
+
+HostName = Annotated[str, Field(min_length=1, max_length=63), AfterValidator(_host_name)]
+"""A name that DNS and the kernel's hostname both take."""
+
+Label = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_label)]
+"""A task's or application's name: printable, no spaces, quotes or slashes."""
+
+
+def check_unique(kind: str, names: Sequence[str], *, field: str) -> None:
+    """Refuses a name that stands twice.
+
+    Args:
+        kind: the list's key, for the message's `kind[i].name`.
+        names: in file order.
+        field: the key of the name inside each entry.
+    """
+    seen: dict[str, int] = {}
+    for index, name in enumerate(names):
+        if name in seen:
+            raise problem(
+                f"{name!r} is already the name of {kind}[{seen[name]}]",
+                "give each its own name",
+                field=f"{kind}[{index}].{field}",
+            )
+        seen[name] = index
+
+
+def check_known(name: str, known: Iterable[str], *, field: str, what: str) -> None:
+    """Refuses a reference to something that the file does not define.
+
+    Args:
+        name: the reference.
+        known: the defined names.
+        field: where the reference stands.
+        what: what it should name, for the message.
+    """
+    names = list(known)
+    if name not in names:
+        shown = ", ".join(sorted(names)[:8]) + (", ..." if len(names) > 8 else "")
+        raise problem(f"{name!r} is no {what}", f"name one of: {shown}" if names else f"add a {what}", field=field)
+
+
+def check_tree(kind: str, parents: Mapping[str, str | None], *, single_root: bool) -> None:
+    """Refuses parents that form a circle, or several roots where one is wanted.
+
+    Args:
+        kind: the list's key, for the message.
+        parents: name to parent in file order; every parent is a known name.
+        single_root: whether exactly one may have no parent.
+    """
+    index = {name: i for i, name in enumerate(parents)}
+    rooted: set[str] = set()
+    for name in parents:
+        path: list[str] = []
+        on_path: set[str] = set()
+        at: str | None = name
+        while at is not None and at not in rooted:
+            if at in on_path:
+                raise problem(f"{at!r} is its own ancestor", "break the circle", field=f"{kind}[{index[at]}].parent")
+            path.append(at)
+            on_path.add(at)
+            at = parents[at]
+        rooted.update(path)
+    roots = [name for name, parent in parents.items() if parent is None]
+    if single_root and len(roots) > 1:
+        raise problem(
+            f"{roots[1]!r} has no parent, but {roots[0]!r} is the root already",
+            "give it a parent",
+            field=f"{kind}[{index[roots[1]]}].parent",
+        )

@@ -1,0 +1,141 @@
+"""Network: what placement believes of the network between the hosts (`*.network.json`).
+
+Rates are what a bulk TCP connection achieves (goodput, bit/s). Row = source. None = unlimited or unknown; the
+diagonal is None (within a host). Traffic between hosts of one `machine` loads only the pair's own rate.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from gavotte.formats.names import HostName, Label, check_known, check_tree, check_unique
+from gavotte.formats.reading import Emitted, parse_json, problem, read_text, validate, write_text
+
+FORMAT = "gavotte/network/1"
+
+Sharing = Literal["hose", "pipe", "groups"]
+"""Which links a transfer loads: see the completion time in the docs."""
+
+RateBps = Annotated[float, Field(gt=0)]
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class Host(Emitted):
+    """One host.
+
+    Attributes:
+        name: unique in the network.
+        cpus: cores that tasks may use.
+        memory_bytes: memory that tasks may use; 0 = unknown, not checked.
+        machine: hosts with the same value share a machine; None = alone on its own.
+        egress_bps: cap on all it sends to other machines.
+        ingress_bps: cap on all it receives from other machines.
+        burst_bytes: depth of the egress cap's token bucket.
+        peak_bps: rate while the bucket lasts.
+        labels: free text.
+    """
+
+    name: HostName
+    cpus: Annotated[float, Field(gt=0)] = 1.0
+    memory_bytes: Annotated[int, Field(ge=0)] = 0
+    machine: str | None = None
+    egress_bps: RateBps | None = None
+    ingress_bps: RateBps | None = None
+    burst_bytes: Annotated[float, Field(ge=0)] | None = None
+    peak_bps: RateBps | None = None
+    labels: dict[str, str] = {}
+
+
+class Group(Emitted):
+    """Hosts behind one shared link, such as a rack's uplink.
+
+    Attributes:
+        name: unique among groups.
+        members: host names (of this group and of all groups below it).
+        up_bps: cap on what leaves the group.
+        down_bps: cap on what enters it.
+        parent: the group around it.
+    """
+
+    name: Label
+    members: Annotated[list[HostName], Field(min_length=1)]
+    up_bps: RateBps | None = None
+    down_bps: RateBps | None = None
+    parent: Label | None = None
+
+
+class LinkVerdict(Emitted):
+    """What concurrent experiments say of one link. For people: it changes no prediction.
+
+    Attributes:
+        link: `out of HOST`, `into GROUP`; several where no experiment could tell them apart.
+        verdict: `hose`, `machine`, `tor` or `aggregate` for a limit at a host, a machine's NIC, a rack's link or one
+            above; `open` for a link that an experiment made to fill it did not fill; or `unknown`.
+        rate_bps: the limit.
+        at_least_bps: most that was seen to cross it.
+        evidence: the experiments, or why nothing is known.
+    """
+
+    link: str
+    verdict: Literal["hose", "machine", "tor", "aggregate", "open", "unknown"]
+    rate_bps: RateBps | None = None
+    at_least_bps: RateBps | None = None
+    evidence: str = ""
+
+
+class Network(Emitted):
+    """The whole belief. Matrices are N x N in the order of `hosts`."""
+
+    format: Literal["gavotte/network/1"]
+    hosts: Annotated[list[Host], Field(min_length=1, max_length=4096)]
+    rate_bps: list[list[RateBps | None]]
+    latency_s: list[list[Seconds | None]]
+    groups: list[Group] = []
+    sharing: Sharing = "hose"
+    verdicts: list[LinkVerdict] = []
+    notes: list[str] = []
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        check_unique("hosts", [h.name for h in self.hosts], field="name")
+        size = len(self.hosts)
+        for key, matrix in (("rate_bps", self.rate_bps), ("latency_s", self.latency_s)):
+            if len(matrix) != size:
+                raise problem(f"has {len(matrix)} rows for {size} hosts", "give one row a host", field=key)
+            for i, row in enumerate(matrix):
+                if len(row) != size:
+                    raise problem(
+                        f"has {len(row)} entries for {size} hosts", "give one entry a host", field=f"{key}[{i}]"
+                    )
+        names = {h.name for h in self.hosts}
+        check_unique("groups", [g.name for g in self.groups], field="name")
+        for i, group in enumerate(self.groups):
+            for j, member in enumerate(group.members):
+                check_known(member, names, field=f"groups[{i}].members[{j}]", what="host")
+            if group.parent is not None:
+                known = {g.name for g in self.groups}
+                check_known(group.parent, known, field=f"groups[{i}].parent", what="group")
+        check_tree("groups", {g.name: g.parent for g in self.groups}, single_root=False)
+        return self
+
+    @property
+    def names(self) -> list[str]:
+        """Host names in order."""
+        return [host.name for host in self.hosts]
+
+
+def read_network(path: str | Path) -> Network:
+    """Reads a `*.network.json`.
+
+    Raises:
+        FormatError: naming file, field and remedy.
+    """
+    return validate(Network, parse_json(read_text(path), str(path)), str(path))
+
+
+def write_network(path: str | Path, network: Network) -> None:
+    """Writes a `*.network.json`, whole or not at all."""
+    write_text(path, network.model_dump_json() + "\n")

@@ -1,0 +1,59 @@
+"""Placement: which task runs on which host, and how long that will take (`*.placement.json`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gavotte.formats.names import HostName, Label
+from gavotte.formats.reading import Emitted, parse_json, read_text, validate, write_text
+
+FORMAT = "gavotte/placement/1"
+
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class Placement(Emitted):
+    """A task-to-host assignment with its prediction.
+
+    Attributes:
+        apps: names of the applications placed. With several, a task's key is `app/task`.
+        method: how it was found.
+        assignment: task to host.
+        completion_s: predicted completion time (max over links of 8 x bytes / rate, summed over phases).
+        bound_s: no placement can be predicted to finish sooner.
+        optimal: whether `completion_s` is proven the least possible.
+        bottleneck: the link that decides `completion_s`, in words.
+        elapsed_s: how long the search took.
+        seed: of every random choice.
+    """
+
+    format: Literal["gavotte/placement/1"] = "gavotte/placement/1"
+    apps: list[Label]
+    method: str
+    assignment: dict[str, HostName]
+    completion_s: Seconds
+    bound_s: Seconds
+    optimal: bool
+    bottleneck: str
+    elapsed_s: Seconds
+    seed: int
+
+
+def read_placement(path: str | Path) -> Placement:
+    """Reads a `*.placement.json`.
+
+    Raises:
+        FormatError: naming file, field and remedy.
+    """
+    data = parse_json(read_text(path), str(path))
+    if isinstance(data, dict):
+        data.setdefault("format", None)  # the default is for writers; a file without it is not ours
+    return validate(Placement, data, str(path))
+
+
+def write_placement(path: str | Path, placement: Placement) -> None:
+    """Writes a `*.placement.json`, whole or not at all."""
+    write_text(path, placement.model_dump_json(indent=2) + "\n")

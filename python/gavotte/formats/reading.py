@@ -1,0 +1,230 @@
+"""Reads and writes files so that a mistake names the file, the field and the remedy.
+
+Every noun reads through `validate`, which turns pydantic's findings into one `FormatError`, and writes
+through `write_text` or `write_bytes`, which put the content aside first and rename it into place.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticCustomError
+
+from gavotte.errors import FormatError
+
+MAX_TEXT_BYTES = 1 << 30
+"""A text file above this is refused unread: a 4096-host Network has 0.4 GB."""
+
+
+class Written(BaseModel):
+    """Base of what people write: an unknown key is a mistake."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Emitted(BaseModel):
+    """Base of what machines write: an unknown key comes from a newer version and is ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def problem(text: str, remedy: str, *, field: str = "") -> PydanticCustomError:
+    """Builds the error a validator raises, with the remedy a user is told.
+
+    Args:
+        text: what is wrong.
+        remedy: what to write instead.
+        field: where, counted from the top of the file, when it is not the validated field itself.
+    """
+    # Braces would be read as a template by pydantic.
+    context = {"problem": text, "remedy": remedy, "field": field}
+    return PydanticCustomError("gavotte", "{problem}", context)
+
+
+def read_text(path: str | Path) -> str:
+    """Reads a UTF-8 file.
+
+    Raises:
+        FormatError: when it is missing, unreadable, not UTF-8, or larger than `MAX_TEXT_BYTES`.
+    """
+    try:
+        if Path(path).stat().st_size > MAX_TEXT_BYTES:
+            raise FormatError(str(path), "", f"is larger than {MAX_TEXT_BYTES} bytes", "name another file")
+        return Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise FormatError(str(path), "", "no such file", "check the path") from None
+    except UnicodeDecodeError as error:
+        raise FormatError(str(path), "", f"is not UTF-8 text (byte {error.start})", "save it as UTF-8") from None
+    except OSError as error:
+        raise FormatError(str(path), "", f"cannot be read: {error.strerror}", "check the path") from None
+    except ValueError as error:  # a NUL in the path
+        raise FormatError(repr(path), "", str(error), "check the path") from None
+
+
+def parse_toml(text: str, path: str) -> dict[str, Any]:
+    """Parses TOML; a syntax error becomes a `FormatError` with its line and column."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FormatError(path, "", f"is not TOML: {error}", "correct the syntax there") from None
+    except RecursionError:
+        raise FormatError(path, "", "is nested too deeply", "flatten it") from None
+
+
+def parse_json(text: str, path: str) -> Any:
+    """Parses strict JSON (no NaN, no Infinity); an error becomes a `FormatError` with its line."""
+
+    def refuse(constant: str) -> Any:
+        raise FormatError(path, "", f"holds {constant}, which JSON does not have", "write null for unknown")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno} column {error.colno}"
+        raise FormatError(path, "", f"is not JSON: {error.msg} at {where}", "correct the syntax there") from None
+    except RecursionError:
+        raise FormatError(path, "", "is nested too deeply", "flatten it") from None
+    except ValueError as error:  # an integer of more than 4300 digits
+        raise FormatError(path, "", f"is not JSON: {error}", "correct it") from None
+
+
+def validate(model: type[Model], data: Any, path: str) -> Model:
+    """Turns parsed data into a validated noun.
+
+    Args:
+        model: the noun's type.
+        data: what the parser gave.
+        path: the file's name for the message.
+
+    Raises:
+        FormatError: the first finding, as file, field, problem and remedy.
+    """
+    if not isinstance(data, Mapping):
+        raise FormatError(path, "", "holds no table at the top level", "start with the `format` key")
+    try:
+        return model.model_validate(data)
+    except ValidationError as found:
+        # An unknown format makes every other finding a consequence.
+        findings = found.errors(include_url=False)
+        first = next((f for f in findings if f["loc"][:1] == ("format",)), findings[0])
+        raise _format_error(model, dict(first), path) from None
+    except RecursionError:
+        raise FormatError(path, "", "is nested too deeply", "flatten it") from None
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Writes UTF-8 text aside and renames it into place. See `write_bytes`."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Writes a file whole or not at all: aside in the same folder, then renamed.
+
+    Raises:
+        FormatError: when the folder is missing or the disk is full; the old file then stays as it was.
+    """
+    target = Path(path)
+    aside = ""
+    try:
+        if is_device(target):
+            with target.open("wb") as device:
+                device.write(content)
+            return
+        handle, aside = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            os.fchmod(stream.fileno(), 0o666 & ~_umask())
+        Path(aside).replace(target)
+    except OSError as error:
+        if aside:
+            Path(aside).unlink(missing_ok=True)
+        raise FormatError(str(path), "", f"cannot be written: {error.strerror}", "check the folder") from None
+    except ValueError as error:
+        raise FormatError(repr(path), "", str(error), "check the path") from None
+
+
+def is_device(path: Path) -> bool:
+    """Whether a path must be written through: a rename over `/dev/stdout` would replace the system's own link."""
+    whole = path.absolute()
+    named = whole.is_relative_to("/proc") or (whole.is_relative_to("/dev") and not whole.is_relative_to("/dev/shm"))
+    return path.exists() and (named or not path.is_file())
+
+
+def _umask() -> int:
+    current = os.umask(0o077)
+    os.umask(current)
+    return current
+
+
+def _field(location: tuple[Any, ...]) -> str:
+    """Writes pydantic's location as a user would find it in the file: `host[3].egress`."""
+    text = ""
+    for part in location:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else str(part)
+    return text
+
+
+def _format_error(model: type[BaseModel], finding: dict[str, Any], path: str) -> FormatError:
+    kind = finding["type"]
+    location = tuple(finding["loc"])
+    context = finding.get("ctx", {})
+    field = _field(location)
+    if kind == "gavotte":
+        return FormatError(path, context["field"] or field, context["problem"], context["remedy"])
+    if kind == "missing":
+        return FormatError(path, field, "is missing", "add it")
+    if kind == "extra_forbidden":
+        return FormatError(path, field, "is not a key of this format", _nearest(model, location))
+    if kind == "literal_error":
+        return FormatError(path, field, f"is {_shown(finding['input'])}", f"write {context['expected']}")
+    if kind == "model_type" or kind.startswith(("dict", "mapping")):
+        return FormatError(path, field, "is not a table", "write a table")
+    rule = str(finding["msg"]).removeprefix("Value error, ").removeprefix("Input ").split(" after validation")[0]
+    remedy = f"it {rule}" if rule.startswith("should") else rule[:1].lower() + rule[1:]
+    return FormatError(path, field, f"is {_shown(finding['input'])}", remedy)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _nearest(model: type[BaseModel], location: tuple[Any, ...]) -> str:
+    """Suggests the key that was probably meant."""
+    known: type[BaseModel] | None = model
+    for part in location[:-1]:
+        if isinstance(part, str) and known is not None:
+            known = _inner_model(known, part)
+    if known is None:
+        return "remove it"
+    close = difflib.get_close_matches(str(location[-1]), list(known.model_fields), n=1)
+    if close:
+        return f"did you mean `{close[0]}`?"
+    return f"known keys are {', '.join(known.model_fields)}"
+
+
+def _inner_model(model: type[BaseModel], key: str) -> type[BaseModel] | None:
+    field = model.model_fields.get(key)
+    if field is None:
+        return None
+    queue: list[Any] = [field.annotation]
+    while queue:
+        candidate = queue.pop()
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate
+        queue.extend(getattr(candidate, "__args__", ()))
+    return None

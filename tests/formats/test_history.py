@@ -1,0 +1,116 @@
+"""Histories survive a round trip, and damaged ones are refused in one line."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gavotte.errors import FormatError
+from gavotte.formats.history import History, Proof, read_history, write_history
+
+
+def example() -> History:
+    beta = np.full((2, 3, 3), 1e7)
+    beta[:, range(3), range(3)] = np.nan
+    beta[0, 0, 1] = np.nan
+    return History(
+        alpha_s=np.where(np.isnan(beta), np.nan, 1e-4),
+        beta_Bps=beta,
+        time_s=np.array([1.0, 2.0]),
+        hosts=("a", "b", "c"),
+        hops=np.array([[0, 1, 2], [1, 0, 2], [2, 2, 0]]),
+        cpus=np.array([4.0, 4.0, 2.0]),
+        memory_bytes=np.array([0, 0, 1 << 33]),
+        method="choreo",
+    )
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    history = example()
+    write_history(tmp_path / "h.npz", history)
+    back = read_history(tmp_path / "h.npz")
+    for key, value in vars(history).items():
+        np.testing.assert_array_equal(getattr(back, key), value)
+    assert back.answered == 6
+
+
+def test_proofs_survive_and_unknown_verdicts_do_not(tmp_path: Path) -> None:
+    proof = Proof.empty((2, 3, 3))
+    proof.low_Bps[0, 0, 1] = 3.5
+    proof.verdict[1, 2, 0] = 3
+    write_history(tmp_path / "h.npz", replace(example(), proof=proof))
+    back = read_history(tmp_path / "h.npz").proof
+    assert back is not None
+    for key, value in vars(proof).items():
+        np.testing.assert_array_equal(getattr(back, key), value)
+    proof.verdict[0, 0, 1] = 9
+    write_history(tmp_path / "h.npz", replace(example(), proof=proof))
+    with pytest.raises(FormatError, match="verdict"):
+        read_history(tmp_path / "h.npz")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"alpha_s": None}, "alpha_s"),
+        ({"beta_Bps": np.zeros((2, 3, 3))}, "beta_Bps"),
+        ({"beta_Bps": np.full((2, 3, 3), -1.0)}, "beta_Bps"),
+        ({"beta_Bps": np.full((2, 3, 3), np.inf)}, "beta_Bps"),
+        ({"beta_Bps": np.full((2, 3, 4), 1.0)}, "beta_Bps"),
+        ({"hosts": np.array(["a", "a", "c"])}, "hosts"),
+        ({"hosts": np.array([1, 2, 3])}, "hosts"),
+        ({"time_s": np.array([1.0, np.nan])}, "time_s"),
+        ({"hops": np.zeros((2, 2), dtype=int)}, "hops"),
+        ({"hops": np.full((3, 3), -1)}, "hops"),
+        ({"cpus": np.array([1.0, 0.0, 1.0])}, "cpus"),
+        ({"alpha_s": np.array(["x"])}, "alpha_s"),
+    ],
+)
+def test_a_wrong_array_is_named(tmp_path: Path, change: dict[str, Any], field: str) -> None:
+    arrays = (
+        {k: v for k, v in vars(example()).items() if v is not None}
+        | {"hosts": np.array(["a", "b", "c"]), "method": np.array("x")}
+        | change
+    )
+    path = tmp_path / "h.npz"
+    np.savez(path, **{key: value for key, value in arrays.items() if value is not None})
+    with pytest.raises(FormatError) as caught:
+        read_history(path)
+    assert caught.value.field == field
+    assert caught.value.remedy
+
+
+def test_optional_arrays_may_be_left_out(tmp_path: Path) -> None:
+    history = example()
+    keys = ("alpha_s", "beta_Bps", "time_s")
+    np.savez(tmp_path / "h.npz", hosts=np.array(history.hosts), **{key: getattr(history, key) for key in keys})
+    assert read_history(tmp_path / "h.npz").cpus.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_damage_anywhere_is_one_line(tmp_path: Path) -> None:
+    write_history(tmp_path / "h.npz", example())
+    whole = (tmp_path / "h.npz").read_bytes()
+    rng = random.Random(7)
+    path = tmp_path / "damaged.npz"
+    for _ in range(300):
+        content = bytearray(whole[: rng.randrange(len(whole) + 1)] if rng.random() < 0.3 else whole)
+        for _ in range(rng.randrange(1, 8)):
+            if content:
+                content[rng.randrange(len(content))] = rng.randrange(256)
+        path.write_bytes(content)
+        try:
+            read_history(path)
+        except FormatError as error:
+            assert "\n" not in str(error)
+
+
+def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "h.npz"
+    np.savez(path, hosts=np.array([{}], dtype=object))
+    with pytest.raises(FormatError):
+        read_history(path)
