@@ -1,0 +1,11 @@
+"""Reaches the agents of an inventory and holds them for the length of one run.
+
+In flows an Inventory; out comes a `Fleet` whose agents are enrolled with one secret and one budget.
+"""
+
+from gavotte.agents import quiet  # noqa: F401 - before the first import of gRPC
+from gavotte.agents.fleet import Budget, Fleet, enrolled
+from gavotte.agents.hosts import resolve_hosts
+from gavotte.agents.reach import Reach, reaching
+
+__all__ = ["Budget", "Fleet", "Reach", "enrolled", "reaching", "resolve_hosts"]

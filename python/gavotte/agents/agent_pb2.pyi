@@ -1,0 +1,464 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class BulkEngine(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    BULK_ENGINE_OWN: _ClassVar[BulkEngine]
+    BULK_ENGINE_IPERF3: _ClassVar[BulkEngine]
+
+class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    VERDICT_UNSPECIFIED: _ClassVar[Verdict]
+    VERDICT_PATH_LIMITED: _ClassVar[Verdict]
+    VERDICT_HOST_LIMITED: _ClassVar[Verdict]
+    VERDICT_BUCKET_NOT_EXHAUSTED: _ClassVar[Verdict]
+BULK_ENGINE_OWN: BulkEngine
+BULK_ENGINE_IPERF3: BulkEngine
+VERDICT_UNSPECIFIED: Verdict
+VERDICT_PATH_LIMITED: Verdict
+VERDICT_HOST_LIMITED: Verdict
+VERDICT_BUCKET_NOT_EXHAUSTED: Verdict
+
+class HealthRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class HealthReply(_message.Message):
+    __slots__ = ("version", "protocol", "hostname", "kernel", "cpus", "memory_bytes", "congestion", "congestion_available", "data_port", "unix_time_ns", "run_id", "load_1min")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    HOSTNAME_FIELD_NUMBER: _ClassVar[int]
+    KERNEL_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CONGESTION_FIELD_NUMBER: _ClassVar[int]
+    CONGESTION_AVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    DATA_PORT_FIELD_NUMBER: _ClassVar[int]
+    UNIX_TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    LOAD_1MIN_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    protocol: int
+    hostname: str
+    kernel: str
+    cpus: float
+    memory_bytes: int
+    congestion: str
+    congestion_available: _containers.RepeatedScalarFieldContainer[str]
+    data_port: int
+    unix_time_ns: int
+    run_id: str
+    load_1min: float
+    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ..., hostname: _Optional[str] = ..., kernel: _Optional[str] = ..., cpus: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., congestion: _Optional[str] = ..., congestion_available: _Optional[_Iterable[str]] = ..., data_port: _Optional[int] = ..., unix_time_ns: _Optional[int] = ..., run_id: _Optional[str] = ..., load_1min: _Optional[float] = ...) -> None: ...
+
+class Peer(_message.Message):
+    __slots__ = ("name", "address", "data_port")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    DATA_PORT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    address: str
+    data_port: int
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., data_port: _Optional[int] = ...) -> None: ...
+
+class Budget(_message.Message):
+    __slots__ = ("max_bytes", "max_seconds")
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    max_bytes: int
+    max_seconds: float
+    def __init__(self, max_bytes: _Optional[int] = ..., max_seconds: _Optional[float] = ...) -> None: ...
+
+class EnrolRequest(_message.Message):
+    __slots__ = ("run_id", "secret", "self", "peers", "budget")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    SELF_FIELD_NUMBER: _ClassVar[int]
+    PEERS_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    secret: bytes
+    self: str
+    peers: _containers.RepeatedCompositeFieldContainer[Peer]
+    budget: Budget
+    def __init__(self_, run_id: _Optional[str] = ..., secret: _Optional[bytes] = ..., self: _Optional[str] = ..., peers: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ...) -> None: ...
+
+class EnrolReply(_message.Message):
+    __slots__ = ("budget",)
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    budget: Budget
+    def __init__(self, budget: _Optional[_Union[Budget, _Mapping]] = ...) -> None: ...
+
+class BurstTrain(_message.Message):
+    __slots__ = ("bursts", "packets", "payload_bytes", "gap_s")
+    BURSTS_FIELD_NUMBER: _ClassVar[int]
+    PACKETS_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GAP_S_FIELD_NUMBER: _ClassVar[int]
+    bursts: int
+    packets: int
+    payload_bytes: int
+    gap_s: float
+    def __init__(self, bursts: _Optional[int] = ..., packets: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., gap_s: _Optional[float] = ...) -> None: ...
+
+class Bulk(_message.Message):
+    __slots__ = ("seconds", "flows", "congestion", "bin_s", "engine")
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    FLOWS_FIELD_NUMBER: _ClassVar[int]
+    CONGESTION_FIELD_NUMBER: _ClassVar[int]
+    BIN_S_FIELD_NUMBER: _ClassVar[int]
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
+    seconds: float
+    flows: int
+    congestion: str
+    bin_s: float
+    engine: BulkEngine
+    def __init__(self, seconds: _Optional[float] = ..., flows: _Optional[int] = ..., congestion: _Optional[str] = ..., bin_s: _Optional[float] = ..., engine: _Optional[_Union[BulkEngine, str]] = ...) -> None: ...
+
+class GatedTrain(_message.Message):
+    __slots__ = ("payload_bytes", "max_bytes", "max_seconds", "hold_s", "keep_trace")
+    PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    HOLD_S_FIELD_NUMBER: _ClassVar[int]
+    KEEP_TRACE_FIELD_NUMBER: _ClassVar[int]
+    payload_bytes: int
+    max_bytes: int
+    max_seconds: float
+    hold_s: float
+    keep_trace: bool
+    def __init__(self, payload_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., max_seconds: _Optional[float] = ..., hold_s: _Optional[float] = ..., keep_trace: bool = ...) -> None: ...
+
+class PingPong(_message.Message):
+    __slots__ = ("bytes", "repetitions", "congestion")
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    REPETITIONS_FIELD_NUMBER: _ClassVar[int]
+    CONGESTION_FIELD_NUMBER: _ClassVar[int]
+    bytes: _containers.RepeatedScalarFieldContainer[int]
+    repetitions: int
+    congestion: str
+    def __init__(self, bytes: _Optional[_Iterable[int]] = ..., repetitions: _Optional[int] = ..., congestion: _Optional[str] = ...) -> None: ...
+
+class Traceroute(_message.Message):
+    __slots__ = ("max_hops", "tries", "timeout_s")
+    MAX_HOPS_FIELD_NUMBER: _ClassVar[int]
+    TRIES_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    max_hops: int
+    tries: int
+    timeout_s: float
+    def __init__(self, max_hops: _Optional[int] = ..., tries: _Optional[int] = ..., timeout_s: _Optional[float] = ...) -> None: ...
+
+class Probe(_message.Message):
+    __slots__ = ("round", "peer", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute")
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    BURST_TRAIN_FIELD_NUMBER: _ClassVar[int]
+    BULK_FIELD_NUMBER: _ClassVar[int]
+    GATED_TRAIN_FIELD_NUMBER: _ClassVar[int]
+    PING_PONG_FIELD_NUMBER: _ClassVar[int]
+    TRACEROUTE_FIELD_NUMBER: _ClassVar[int]
+    round: int
+    peer: str
+    burst_train: BurstTrain
+    bulk: Bulk
+    gated_train: GatedTrain
+    ping_pong: PingPong
+    traceroute: Traceroute
+    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrain, _Mapping]] = ..., bulk: _Optional[_Union[Bulk, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrain, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPong, _Mapping]] = ..., traceroute: _Optional[_Union[Traceroute, _Mapping]] = ...) -> None: ...
+
+class MeasureRequest(_message.Message):
+    __slots__ = ("run_id", "probes", "receives", "wait_s", "rounds")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PROBES_FIELD_NUMBER: _ClassVar[int]
+    RECEIVES_FIELD_NUMBER: _ClassVar[int]
+    WAIT_S_FIELD_NUMBER: _ClassVar[int]
+    ROUNDS_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    probes: _containers.RepeatedCompositeFieldContainer[Probe]
+    receives: _containers.RepeatedCompositeFieldContainer[Expect]
+    wait_s: float
+    rounds: int
+    def __init__(self, run_id: _Optional[str] = ..., probes: _Optional[_Iterable[_Union[Probe, _Mapping]]] = ..., receives: _Optional[_Iterable[_Union[Expect, _Mapping]]] = ..., wait_s: _Optional[float] = ..., rounds: _Optional[int] = ...) -> None: ...
+
+class Expect(_message.Message):
+    __slots__ = ("round", "peer")
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    round: int
+    peer: str
+    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ...) -> None: ...
+
+class Burst(_message.Message):
+    __slots__ = ("received", "first_seq", "last_seq", "span_s")
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    FIRST_SEQ_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQ_FIELD_NUMBER: _ClassVar[int]
+    SPAN_S_FIELD_NUMBER: _ClassVar[int]
+    received: int
+    first_seq: int
+    last_seq: int
+    span_s: float
+    def __init__(self, received: _Optional[int] = ..., first_seq: _Optional[int] = ..., last_seq: _Optional[int] = ..., span_s: _Optional[float] = ...) -> None: ...
+
+class BurstTrainResult(_message.Message):
+    __slots__ = ("sent", "received", "bursts", "rate_bps", "mathis_bps", "overflow")
+    SENT_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    BURSTS_FIELD_NUMBER: _ClassVar[int]
+    RATE_BPS_FIELD_NUMBER: _ClassVar[int]
+    MATHIS_BPS_FIELD_NUMBER: _ClassVar[int]
+    OVERFLOW_FIELD_NUMBER: _ClassVar[int]
+    sent: int
+    received: int
+    bursts: _containers.RepeatedCompositeFieldContainer[Burst]
+    rate_bps: float
+    mathis_bps: float
+    overflow: int
+    def __init__(self, sent: _Optional[int] = ..., received: _Optional[int] = ..., bursts: _Optional[_Iterable[_Union[Burst, _Mapping]]] = ..., rate_bps: _Optional[float] = ..., mathis_bps: _Optional[float] = ..., overflow: _Optional[int] = ...) -> None: ...
+
+class GatedTrainResult(_message.Message):
+    __slots__ = ("verdict", "refusal", "rate_bps", "low_bps", "high_bps", "peak_bps", "peak_saturated", "bucket_bytes", "loss", "blocks", "saturated_s", "wire_bytes", "payload_bytes", "sent", "received", "overflow", "seconds", "segments", "first_unix_ns", "bin_s", "bin_bytes", "trace")
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    RATE_BPS_FIELD_NUMBER: _ClassVar[int]
+    LOW_BPS_FIELD_NUMBER: _ClassVar[int]
+    HIGH_BPS_FIELD_NUMBER: _ClassVar[int]
+    PEAK_BPS_FIELD_NUMBER: _ClassVar[int]
+    PEAK_SATURATED_FIELD_NUMBER: _ClassVar[int]
+    BUCKET_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LOSS_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    SATURATED_S_FIELD_NUMBER: _ClassVar[int]
+    WIRE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SENT_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    OVERFLOW_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_UNIX_NS_FIELD_NUMBER: _ClassVar[int]
+    BIN_S_FIELD_NUMBER: _ClassVar[int]
+    BIN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TRACE_FIELD_NUMBER: _ClassVar[int]
+    verdict: Verdict
+    refusal: str
+    rate_bps: float
+    low_bps: float
+    high_bps: float
+    peak_bps: float
+    peak_saturated: bool
+    bucket_bytes: float
+    loss: float
+    blocks: int
+    saturated_s: float
+    wire_bytes: int
+    payload_bytes: int
+    sent: int
+    received: int
+    overflow: int
+    seconds: float
+    segments: int
+    first_unix_ns: int
+    bin_s: float
+    bin_bytes: _containers.RepeatedScalarFieldContainer[int]
+    trace: bytes
+    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., refusal: _Optional[str] = ..., rate_bps: _Optional[float] = ..., low_bps: _Optional[float] = ..., high_bps: _Optional[float] = ..., peak_bps: _Optional[float] = ..., peak_saturated: bool = ..., bucket_bytes: _Optional[float] = ..., loss: _Optional[float] = ..., blocks: _Optional[int] = ..., saturated_s: _Optional[float] = ..., wire_bytes: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., sent: _Optional[int] = ..., received: _Optional[int] = ..., overflow: _Optional[int] = ..., seconds: _Optional[float] = ..., segments: _Optional[int] = ..., first_unix_ns: _Optional[int] = ..., bin_s: _Optional[float] = ..., bin_bytes: _Optional[_Iterable[int]] = ..., trace: _Optional[bytes] = ...) -> None: ...
+
+class SizeTimes(_message.Message):
+    __slots__ = ("bytes", "seconds")
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    bytes: int
+    seconds: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, bytes: _Optional[int] = ..., seconds: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class PingPongResult(_message.Message):
+    __slots__ = ("sizes", "congestion", "retransmits")
+    SIZES_FIELD_NUMBER: _ClassVar[int]
+    CONGESTION_FIELD_NUMBER: _ClassVar[int]
+    RETRANSMITS_FIELD_NUMBER: _ClassVar[int]
+    sizes: _containers.RepeatedCompositeFieldContainer[SizeTimes]
+    congestion: str
+    retransmits: int
+    def __init__(self, sizes: _Optional[_Iterable[_Union[SizeTimes, _Mapping]]] = ..., congestion: _Optional[str] = ..., retransmits: _Optional[int] = ...) -> None: ...
+
+class Hop(_message.Message):
+    __slots__ = ("address", "rtt_s")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    RTT_S_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    rtt_s: float
+    def __init__(self, address: _Optional[str] = ..., rtt_s: _Optional[float] = ...) -> None: ...
+
+class TracerouteResult(_message.Message):
+    __slots__ = ("hops", "reached")
+    HOPS_FIELD_NUMBER: _ClassVar[int]
+    REACHED_FIELD_NUMBER: _ClassVar[int]
+    hops: _containers.RepeatedCompositeFieldContainer[Hop]
+    reached: bool
+    def __init__(self, hops: _Optional[_Iterable[_Union[Hop, _Mapping]]] = ..., reached: bool = ...) -> None: ...
+
+class FlowResult(_message.Message):
+    __slots__ = ("bytes", "seconds", "bin_bytes", "retransmits", "rtt_s", "congestion", "cwnd_bytes", "min_rtt_s", "delivery_rate_bps")
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    BIN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    RETRANSMITS_FIELD_NUMBER: _ClassVar[int]
+    RTT_S_FIELD_NUMBER: _ClassVar[int]
+    CONGESTION_FIELD_NUMBER: _ClassVar[int]
+    CWND_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MIN_RTT_S_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_RATE_BPS_FIELD_NUMBER: _ClassVar[int]
+    bytes: int
+    seconds: float
+    bin_bytes: _containers.RepeatedScalarFieldContainer[int]
+    retransmits: int
+    rtt_s: float
+    congestion: str
+    cwnd_bytes: int
+    min_rtt_s: float
+    delivery_rate_bps: float
+    def __init__(self, bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., bin_bytes: _Optional[_Iterable[int]] = ..., retransmits: _Optional[int] = ..., rtt_s: _Optional[float] = ..., congestion: _Optional[str] = ..., cwnd_bytes: _Optional[int] = ..., min_rtt_s: _Optional[float] = ..., delivery_rate_bps: _Optional[float] = ...) -> None: ...
+
+class BulkResult(_message.Message):
+    __slots__ = ("goodput_bps", "flows")
+    GOODPUT_BPS_FIELD_NUMBER: _ClassVar[int]
+    FLOWS_FIELD_NUMBER: _ClassVar[int]
+    goodput_bps: float
+    flows: _containers.RepeatedCompositeFieldContainer[FlowResult]
+    def __init__(self, goodput_bps: _Optional[float] = ..., flows: _Optional[_Iterable[_Union[FlowResult, _Mapping]]] = ...) -> None: ...
+
+class ProbeReply(_message.Message):
+    __slots__ = ("round", "peer", "rtt_s", "hops", "started_s", "seconds", "bytes_sent", "error", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute", "unreachable", "sender_cpu", "receiver_cpu")
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    RTT_S_FIELD_NUMBER: _ClassVar[int]
+    HOPS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_S_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    BURST_TRAIN_FIELD_NUMBER: _ClassVar[int]
+    BULK_FIELD_NUMBER: _ClassVar[int]
+    GATED_TRAIN_FIELD_NUMBER: _ClassVar[int]
+    PING_PONG_FIELD_NUMBER: _ClassVar[int]
+    TRACEROUTE_FIELD_NUMBER: _ClassVar[int]
+    UNREACHABLE_FIELD_NUMBER: _ClassVar[int]
+    SENDER_CPU_FIELD_NUMBER: _ClassVar[int]
+    RECEIVER_CPU_FIELD_NUMBER: _ClassVar[int]
+    round: int
+    peer: str
+    rtt_s: float
+    hops: int
+    started_s: float
+    seconds: float
+    bytes_sent: int
+    error: str
+    burst_train: BurstTrainResult
+    bulk: BulkResult
+    gated_train: GatedTrainResult
+    ping_pong: PingPongResult
+    traceroute: TracerouteResult
+    unreachable: bool
+    sender_cpu: float
+    receiver_cpu: float
+    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., rtt_s: _Optional[float] = ..., hops: _Optional[int] = ..., started_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., error: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrainResult, _Mapping]] = ..., bulk: _Optional[_Union[BulkResult, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrainResult, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPongResult, _Mapping]] = ..., traceroute: _Optional[_Union[TracerouteResult, _Mapping]] = ..., unreachable: bool = ..., sender_cpu: _Optional[float] = ..., receiver_cpu: _Optional[float] = ...) -> None: ...
+
+class Transfer(_message.Message):
+    __slots__ = ("id", "target", "bytes")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    target: str
+    bytes: int
+    def __init__(self, id: _Optional[int] = ..., target: _Optional[str] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class ReplayRequest(_message.Message):
+    __slots__ = ("run_id", "replay_id", "transfers", "congestion", "max_seconds")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REPLAY_ID_FIELD_NUMBER: _ClassVar[int]
+    TRANSFERS_FIELD_NUMBER: _ClassVar[int]
+    CONGESTION_FIELD_NUMBER: _ClassVar[int]
+    MAX_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    replay_id: str
+    transfers: _containers.RepeatedCompositeFieldContainer[Transfer]
+    congestion: str
+    max_seconds: float
+    def __init__(self, run_id: _Optional[str] = ..., replay_id: _Optional[str] = ..., transfers: _Optional[_Iterable[_Union[Transfer, _Mapping]]] = ..., congestion: _Optional[str] = ..., max_seconds: _Optional[float] = ...) -> None: ...
+
+class Ready(_message.Message):
+    __slots__ = ("connected",)
+    CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    connected: int
+    def __init__(self, connected: _Optional[int] = ...) -> None: ...
+
+class TransferDone(_message.Message):
+    __slots__ = ("id", "start_s", "finish_s", "bytes", "retransmits", "error")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    START_S_FIELD_NUMBER: _ClassVar[int]
+    FINISH_S_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    RETRANSMITS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    start_s: float
+    finish_s: float
+    bytes: int
+    retransmits: int
+    error: str
+    def __init__(self, id: _Optional[int] = ..., start_s: _Optional[float] = ..., finish_s: _Optional[float] = ..., bytes: _Optional[int] = ..., retransmits: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+
+class ReplayReply(_message.Message):
+    __slots__ = ("ready", "done")
+    READY_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    ready: Ready
+    done: TransferDone
+    def __init__(self, ready: _Optional[_Union[Ready, _Mapping]] = ..., done: _Optional[_Union[TransferDone, _Mapping]] = ...) -> None: ...
+
+class StartRequest(_message.Message):
+    __slots__ = ("run_id", "replay_id")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REPLAY_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    replay_id: str
+    def __init__(self, run_id: _Optional[str] = ..., replay_id: _Optional[str] = ...) -> None: ...
+
+class StartReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DropRequest(_message.Message):
+    __slots__ = ("run_id", "peer", "reason")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    peer: str
+    reason: str
+    def __init__(self, run_id: _Optional[str] = ..., peer: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class DropReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ReleaseRequest(_message.Message):
+    __slots__ = ("run_id",)
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    def __init__(self, run_id: _Optional[str] = ...) -> None: ...
+
+class ReleaseReply(_message.Message):
+    __slots__ = ("bytes_sent",)
+    BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
+    bytes_sent: int
+    def __init__(self, bytes_sent: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,93 @@
+"""The agent's binary: where it is, for which architectures, and what its checksum is."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from gavotte.errors import UnsupportedError
+
+AGENT = "gavotte-agent"
+AGENT_VARIABLE = "GAVOTTE_AGENT"
+"""Environment variable that names the agent's binary."""
+
+_MACHINES = {
+    0x03: "i686",
+    0x15: "ppc64le",
+    0x16: "s390x",
+    0x28: "armv7l",
+    0x3E: "x86_64",
+    0xB7: "aarch64",
+    0xF3: "riscv64",
+}
+"""`e_machine` of an ELF file to what `uname -m` calls it."""
+
+
+@dataclass(frozen=True)
+class Binary:
+    """An agent that can be copied to hosts of one architecture.
+
+    Attributes:
+        path: the file.
+        machine: architecture as `uname -m` has it.
+        sha256: of the content, in hex.
+        content: the file's bytes.
+    """
+
+    path: str
+    machine: str
+    sha256: str
+    content: bytes
+
+    @property
+    def file_name(self) -> str:
+        """Its name on a host, one for each version and content."""
+        return f"{AGENT}-{importlib.metadata.version('gavotte')}-{self.sha256[:16]}"
+
+
+def agent_binary() -> str:
+    """Finds the agent: `$GAVOTTE_AGENT`, else beside this Python, else on the PATH.
+
+    Raises:
+        UnsupportedError: when there is none.
+    """
+    named = os.environ.get(AGENT_VARIABLE)
+    beside = Path(sys.executable).parent / AGENT
+    found = shutil.which(named) if named else shutil.which(beside) or shutil.which(AGENT)
+    if found is None:
+        missing = f"{AGENT_VARIABLE}={named} is no program" if named else f"`{AGENT}` is not installed"
+        raise UnsupportedError(missing, hint=f"build it with `make setup`, or set {AGENT_VARIABLE} to its path")
+    return str(Path(found).absolute())
+
+
+def agent_binaries() -> dict[str, Binary]:
+    """Finds the agents to copy to hosts, by architecture.
+
+    That is `agent_binary` and, for other architectures, files beside it of the name `gavotte-agent-MACHINE`.
+
+    Raises:
+        UnsupportedError: when there is none, or one is no Linux program.
+    """
+    own = Path(agent_binary())
+    binaries = {}
+    for path in (*sorted(own.parent.glob(f"{AGENT}-*")), own):
+        if path == own or path.name.removeprefix(f"{AGENT}-") in _MACHINES.values():
+            binary = _read(str(path), path.stat().st_mtime_ns)
+            binaries[binary.machine] = binary
+    return binaries
+
+
+@functools.lru_cache(maxsize=8)
+def _read(path: str, _mtime_ns: int) -> Binary:
+    content = Path(path).read_bytes()
+    big = content[5:6] == b"\x02"
+    machine = _MACHINES.get(int.from_bytes(content[18:20], "big" if big else "little"))
+    if content[:4] != b"\x7fELF" or machine is None:
+        raise UnsupportedError(f"{path} is no Linux program", hint="build the agent with `make setup`")
+    return Binary(path, machine, hashlib.sha256(content).hexdigest(), content)

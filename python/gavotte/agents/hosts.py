@@ -1,0 +1,35 @@
+"""Finds the hosts that `--hosts` names."""
+
+from __future__ import annotations
+
+import os
+
+from gavotte.agents.runtime import lab_hosts_file
+from gavotte.agents.sources import from_mpi, from_slurm, from_ssh_config
+from gavotte.errors import GavotteError
+from gavotte.formats.inventory import Inventory, read_inventory
+
+
+def resolve_hosts(name: str) -> Inventory:
+    """Reads the inventory that a user named.
+
+    Args:
+        name: `lab` for the lab that is up, `slurm` for the allocation one is in, `ssh-config:GLOB` for hosts of the ssh
+            configuration, `mpi:FILE` for those of an MPI hostfile, else the path of a `*.hosts.toml`.
+
+    Raises:
+        GavotteError: when no lab is up, there is no allocation, or the file is bad.
+    """
+    if name == "slurm":
+        return from_slurm(os.environ)
+    kind, mark, rest = name.partition(":")
+    if mark and kind == "ssh-config":
+        return from_ssh_config(rest)
+    if mark and kind == "mpi":
+        return from_mpi(rest)
+    if name != "lab":
+        return read_inventory(name)
+    path = lab_hosts_file()
+    if not path.exists():
+        raise GavotteError("no lab is up", hint="start one with `gavotte lab up TOPOLOGY`, or name a hosts file")
+    return read_inventory(path)

@@ -1,0 +1,17 @@
+"""Loads gRPC so that its core does not write to stderr what it also tells in its errors, from which verdicts are made.
+
+Must be imported before anything else imports gRPC. The environment is left as it was, for the sake of children.
+"""
+
+from __future__ import annotations
+
+import os
+
+VARIABLE = "GRPC_VERBOSITY"
+
+_stated = os.environ.get(VARIABLE)
+os.environ.setdefault(VARIABLE, "NONE")
+import grpc  # noqa: E402, F401 - see above
+
+if _stated is None:
+    del os.environ[VARIABLE]

@@ -1,0 +1,170 @@
+"""Opens the roads to all agents of an inventory at once, and closes them whatever happens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+
+import grpc
+
+from gavotte.agents.binary import agent_binaries
+from gavotte.agents.reach import folder, keys
+from gavotte.agents.reach.client import config_file, ssh_program
+from gavotte.agents.reach.tunnel import Tunnel
+from gavotte.agents.reach.verdicts import last_line, tls_verdict
+from gavotte.errors import AgentError
+from gavotte.formats.inventory import Host, Inventory
+from gavotte.formats.routes import SshRoute, TlsRoute, UnixRoute
+
+AT_ONCE = 32
+"""SSH connections being opened at one time."""
+
+BEAT_S = 15.0
+"""How often agents are told that their controller is there; they allow for 60 s of silence."""
+
+DEATH_PATIENCE_S = 1.0
+"""How long ssh may take to notice that what it ran has ended."""
+
+_OPTIONS = [
+    ("grpc.max_receive_message_length", 64 << 20),
+    # A Unix socket answers at once or not at all: no back-off of 20 s as for a far server.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.enable_http_proxy", 0),
+    # The path of a Unix socket is no valid HTTP/2 authority, and the agent's server insists on one.
+    ("grpc.default_authority", "localhost"),
+]
+
+
+class Reach:
+    """The roads to an inventory's agents.
+
+    Attributes:
+        channels: host to its gRPC channel, for those that were reached.
+        missing: host to reason, for the others.
+        tunnels: host to its SSH tunnel.
+    """
+
+    def __init__(self, inventory: Inventory) -> None:
+        self.channels: dict[str, grpc.Channel] = {}
+        self.missing: dict[str, str] = {}
+        self.tunnels: dict[str, Tunnel] = {}
+        self._hosts = {host.name: host for host in inventory.host}
+        self._keys = str(inventory.keys or "")
+        self._ended = threading.Event()
+
+    def why(self, name: str, error: grpc.RpcError) -> str:
+        """Tells in one line why a call to a host failed.
+
+        Args:
+            name: the host.
+            error: what gRPC raised.
+        """
+        details = (error.details() if isinstance(error, grpc.Call) else str(error)) or ""
+        code = error.code() if isinstance(error, grpc.Call) else None
+        route = self._hosts[name].route
+        if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED):
+            if name in self.tunnels:
+                patience_s = DEATH_PATIENCE_S if code is grpc.StatusCode.UNAVAILABLE else 0.0
+                told = self.tunnels[name].why(patience_s)
+                if told:
+                    return told
+            if isinstance(route, TlsRoute):
+                told = tls_verdict(details, place=route.location, keys=self._keys) or ""
+                if told:
+                    return told
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            return "deadline exceeded"
+        if code is grpc.StatusCode.UNAVAILABLE:
+            return f"nothing listens at {route.path}" if isinstance(route, UnixRoute) else "not reachable"
+        return last_line(details) or str(code)
+
+    def open(self, inventory: Inventory, resources: ExitStack, *, start: bool = True) -> None:
+        """Opens every road; those that do not open are in `missing` afterwards.
+
+        Args:
+            inventory: the hosts.
+            resources: gets what must be closed at the end.
+            start: whether to start agents over SSH, or only to install them.
+        """
+        over_ssh = [host for host in inventory.host if isinstance(host.route, SshRoute)]
+        if over_ssh:
+            self._open_tunnels(over_ssh, inventory.ssh_config or config_file(), resources, start=start)
+        secure = None
+        if any(isinstance(host.route, TlsRoute) for host in inventory.host):
+            place = keys.keys_folder(inventory.keys)
+            self._keys = str(place)
+            secure = keys.credentials(place)
+        if not start:
+            return
+        for host in inventory.host:
+            if host.name not in self.missing:
+                self.channels[host.name] = channel = self._channel(host, secure)
+                resources.callback(channel.close)
+
+    def _channel(self, host: Host, secure: grpc.ChannelCredentials | None) -> grpc.Channel:
+        route = host.route
+        if isinstance(route, TlsRoute):
+            return grpc.secure_channel(route.location, secure, options=_OPTIONS)
+        path = route.path if isinstance(route, UnixRoute) else str(self.tunnels[host.name].socket)
+        return grpc.insecure_channel(f"unix:{path}", options=_OPTIONS)
+
+    def _open_tunnels(self, hosts: list[Host], config: str | None, resources: ExitStack, *, start: bool) -> None:
+        ssh_program()
+        binaries = agent_binaries()
+        base = resources.enter_context(folder.claimed())
+        for index, host in enumerate(hosts):
+            assert isinstance(host.route, SshRoute)
+            self.tunnels[host.name] = Tunnel(host.route, base / str(index), config=config)
+        resources.callback(self._close_tunnels)
+        threading.Thread(target=self._beat, daemon=True, name="lifelines").start()
+
+        def attempt(host: Host) -> None:
+            try:
+                self.tunnels[host.name].open(binaries, start=start)
+            except AgentError as error:
+                self.missing[host.name] = error.message
+            except OSError as error:
+                self.missing[host.name] = f"ssh cannot be run: {error.strerror or error}"
+
+        with ThreadPoolExecutor(min(AT_ONCE, len(hosts))) as pool:
+            try:
+                for _ in pool.map(attempt, hosts):
+                    pass
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for tunnel in self.tunnels.values():
+                    tunnel.abort()
+                raise
+
+    def _beat(self) -> None:
+        while not self._ended.wait(BEAT_S):
+            for tunnel in self.tunnels.values():
+                tunnel.beat()
+
+    def _close_tunnels(self) -> None:
+        self._ended.set()
+        for tunnel in self.tunnels.values():
+            tunnel.loosen()
+        for tunnel in self.tunnels.values():
+            tunnel.close()
+
+
+@contextmanager
+def reaching(inventory: Inventory, *, start: bool = True) -> Iterator[Reach]:
+    """Holds the roads to the agents of an inventory.
+
+    SSH hosts are reached at the same time, each with deadlines of its own; one that fails keeps none of the others.
+
+    Args:
+        inventory: the hosts.
+        start: whether to start agents over SSH, or only to install them; then there are no channels.
+
+    Raises:
+        GavotteError: when the controller itself lacks something: keys, the ssh client, the agent to copy.
+    """
+    with ExitStack() as resources:
+        reach = Reach(inventory)
+        reach.open(inventory, resources, start=start)
+        yield reach

@@ -1,0 +1,123 @@
+"""Puts an Inventory together from names: each gets an address and a route over SSH."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from gavotte.errors import FormatError
+from gavotte.formats.inventory import FORMAT, Inventory
+from gavotte.formats.reading import validate
+from gavotte.formats.routes import SshRoute
+
+LOOKUPS = 32
+"""Names looked up at one time."""
+
+MAX_HOSTS = 4096
+"""As many as an Inventory may hold."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One host as a source tells it.
+
+    Attributes:
+        name: as the source has it, and as ssh takes it.
+        lookup: the name or address to resolve.
+        where: place in the source, for errors.
+        user: who logs in; None leaves it to ssh.
+        cpus: cores or slots granted there; None = not said.
+        memory_bytes: memory granted there; None = not said.
+    """
+
+    name: str
+    lookup: str
+    where: str
+    user: str | None = None
+    cpus: float | None = None
+    memory_bytes: int | None = None
+
+
+def assemble(source: str, found: Sequence[Found], *, ssh_config: str | None = None) -> Inventory:
+    """Resolves the hosts' addresses and validates the whole.
+
+    Args:
+        source: the file or variable, for errors.
+        found: at least one host.
+        ssh_config: what ssh must read to reach them, when it is not the user's own.
+
+    Raises:
+        FormatError: naming the source, the place and a remedy.
+    """
+    if not found:
+        raise FormatError(source, "", "names no host", "add one, or name another source")
+    if len(found) > MAX_HOSTS:
+        raise FormatError(source, "", f"names {len(found)} hosts", f"name at most {MAX_HOSTS}")
+    with ThreadPoolExecutor(min(LOOKUPS, len(found))) as pool:
+        addresses = list(pool.map(lambda host: resolve(host, source, alone=len(found) == 1), found))
+    taken: dict[str, Found] = {}
+    for host, address in zip(found, addresses, strict=True):
+        other = taken.setdefault(address, host)
+        if other is not host:
+            raise FormatError(
+                source, host.where, f"{host.name!r} and {other.name!r} are both {address}", "name only one of them"
+            )
+    entries = [_entry(*pair) for pair in zip(found, addresses, strict=True)]
+    document: dict[str, Any] = {"format": FORMAT, "host": entries}
+    if ssh_config:
+        document["ssh_config"] = ssh_config
+    return validate(Inventory, document, source)
+
+
+def resolve(host: Found, source: str, *, alone: bool) -> str:
+    """Looks an address up that other hosts can use.
+
+    Args:
+        host: whose `lookup` is looked up.
+        source: for errors.
+        alone: whether it is the only host, so that a loopback address does.
+
+    Raises:
+        FormatError: when there is none.
+    """
+    try:
+        answers = socket.getaddrinfo(host.lookup, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, socket.gaierror) and error.strerror else "not a name"
+        raise FormatError(
+            source, host.where, f"{host.lookup!r} has no address here ({reason})", "correct it, or add it to /etc/hosts"
+        ) from None
+    addresses = [str(answer[4][0]) for answer in answers]
+    # Debian gives a host's own name to 127.0.1.1.
+    outside = [address for address in addresses if not ipaddress.ip_address(address).is_loopback]
+    if not outside and not alone:
+        raise FormatError(
+            source,
+            host.where,
+            f"{host.lookup!r} resolves to {addresses[0]}, where no other host can reach it",
+            "correct /etc/hosts, or write an inventory with its address",
+        )
+    return (outside or addresses)[0]
+
+
+def host_name(text: str) -> str:
+    """Returns the nearest name that an Inventory takes: lower case, no underscores or colons."""
+    return re.sub(r"[_:%+]+", "-", text.lower()).strip("-.")
+
+
+def _entry(host: Found, address: str) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "name": host_name(host.name),
+        "address": address,
+        "agent": str(SshRoute(host.name, host.user)),
+    }
+    if host.cpus is not None:
+        entry["cpus"] = host.cpus
+    if host.memory_bytes is not None:
+        entry["memory_bytes"] = host.memory_bytes
+    return entry

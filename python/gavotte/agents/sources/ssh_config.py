@@ -1,0 +1,127 @@
+"""Hosts of an ssh configuration.
+
+Which names there are is read from the `Host` lines, through every `Include`; what a name means is asked of the ssh
+client itself (`ssh -G`), so that patterns, `Match`, tokens and the system's configuration count as they do for it.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from gavotte.agents.reach.client import config_file, ssh_program
+from gavotte.agents.sources.assembly import LOOKUPS, Found, assemble
+from gavotte.errors import FormatError, GavotteError
+from gavotte.formats.inventory import Inventory
+from gavotte.formats.reading import read_text
+
+USER_CONFIG = Path("~/.ssh/config")
+MAX_DEPTH = 16
+"""How deep files may include each other, as for ssh."""
+ASK_LIMIT_S = 15.0
+"""For `ssh -G`, which may run a user's `Match exec`."""
+
+_LINE = re.compile(r"\s*([A-Za-z]+)(?:\s*=\s*|\s+)(.*)")
+
+
+def from_ssh_config(match: str = "*", *, file: str | Path | None = None) -> Inventory:
+    """Reads the hosts of an ssh configuration.
+
+    Args:
+        match: globs, separated by commas; one without wildcards need not stand in the file.
+        file: the configuration; the user's own if left out.
+
+    Raises:
+        FormatError: naming file, line or host, and remedy.
+    """
+    named = str(file) if file is not None else config_file()
+    path = Path(named or USER_CONFIG).expanduser()
+    globs = [part.strip() for part in match.split(",") if part.strip()]
+    if not globs:
+        raise GavotteError("no host of the ssh configuration is named", hint="write a glob, as in ssh-config:web*")
+    known = aliases(read_text(path), str(path)) if named or path.exists() else []
+    chosen = [name for name in known if any(fnmatchcase(name, glob) for glob in globs)]
+    chosen += [glob for glob in globs if re.fullmatch(r"[\w.-]+", glob) and glob not in chosen]
+    if not chosen:
+        raise FormatError(str(path), "", f"no Host line matches {match!r}", "name one of its hosts, or another file")
+    config = str(path.absolute()) if named else None
+    with ThreadPoolExecutor(min(LOOKUPS, len(chosen))) as pool:
+        places = list(pool.map(lambda name: ask(name, config)["hostname"], chosen))
+    found = [Found(name, place, f"Host {name}") for name, place in zip(chosen, places, strict=True)]
+    return assemble(str(path), found, ssh_config=config)
+
+
+def aliases(text: str, path: str, *, depth: int = 0) -> list[str]:
+    """Returns the names on `Host` lines that are no patterns, in order, each once.
+
+    Raises:
+        FormatError: naming file and line.
+    """
+    names: dict[str, None] = {}
+    for number, words in _lines(text, path):
+        keyword, *rest = words
+        if keyword == "host":
+            names |= dict.fromkeys(name for name in rest if not set(name) & set("*?!") and not name.startswith("-"))
+        elif keyword == "include":
+            if depth >= MAX_DEPTH:
+                raise FormatError(path, f"line {number}", "includes too deeply", "break the circle")
+            for pattern in rest:
+                for file in _included(pattern):
+                    names |= dict.fromkeys(aliases(read_text(file), file, depth=depth + 1))
+    return list(names)
+
+
+def ask(name: str, config: str | None) -> dict[str, str]:
+    """Asks the ssh client what a name means to it.
+
+    Returns:
+        Its settings by lower-case key; of a key that stands several times, the first.
+
+    Raises:
+        GavotteError: when the client refuses the name or the configuration.
+    """
+    line = [ssh_program(), "-G", *(["-F", config] if config else []), "--", name]
+    try:
+        done = subprocess.run(
+            line,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=ASK_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise GavotteError(f"ssh does not say what {name!r} means", hint="try `ssh -G` by hand") from None
+    if done.returncode:
+        first = (done.stderr.strip().splitlines() or ["no reason given"])[0]
+        raise GavotteError(f"ssh does not take {name!r}: {first[:300]}", hint="correct its configuration")
+    settings: dict[str, str] = {}
+    for row in done.stdout.splitlines():
+        key, _, value = row.partition(" ")
+        settings.setdefault(key.lower(), value.strip())
+    return {"hostname": name, **settings}
+
+
+def _lines(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
+    """Yields (line, [lower-case keyword, arguments...]) of the lines that matter here."""
+    for number, line in enumerate(text.split("\n"), 1):
+        found = _LINE.match(line)
+        if not found or found[1].lower() not in ("host", "include"):
+            continue
+        try:
+            words = shlex.split(found[2].strip(), comments=True)
+        except ValueError:
+            raise FormatError(path, f"line {number}", "has an open quote", "close it") from None
+        yield number, [found[1].lower(), *words]
+
+
+def _included(pattern: str) -> list[str]:
+    """Expands an `Include`: relative ones are below ~/.ssh, and one that matches nothing is no error."""
+    path = Path(pattern).expanduser() if pattern.startswith("~") else Path("~/.ssh").expanduser() / pattern
+    return sorted(str(file) for file in Path("/").glob(str(path).lstrip("/")) if file.is_file())

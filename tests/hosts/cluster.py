@@ -1,0 +1,195 @@
+"""A lab whose hosts are reached as a tenant's are: by real SSH servers, one in each host's namespaces."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from gavotte import lab
+from gavotte.formats.inventory import Inventory, read_inventory
+from gavotte.formats.topology import Topology
+
+GAVOTTE = Path(sys.executable).with_name("gavotte")
+HOSTS = ("a", "b", "c", "d")
+CONTROLLER = "boss"
+CLOUD = {
+    "format": "gavotte/topology/1",
+    "switch": [{"name": "core"}],
+    "host": [{"name": name, "switch": "core", "rate": "1gbit", "egress": "200mbit"} for name in (*HOSTS, CONTROLLER)],
+}
+DEADLINE_S = 30.0
+
+
+def sshd() -> str | None:
+    """The SSH server; it must be called by its full path."""
+    return shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin")
+
+
+def lacking() -> str:
+    """What keeps SSH servers from running here; empty when nothing does."""
+    for program in ("ssh", "ssh-keygen", "unshare"):
+        if shutil.which(program) is None:
+            return f"{program} is not installed"
+    return "" if sshd() else "openssh-server is not installed"
+
+
+class Cluster:
+    """Four hosts with SSH servers, and a fifth on which the controller runs."""
+
+    def __init__(self, cloud: lab.Session, folder: Path) -> None:
+        self.cloud = cloud
+        self.folder = folder
+        self.addresses = {host.name: host.address for host in read_inventory(cloud.hosts_file).host}
+        self.config = folder / "ssh_config"
+        self.inventory = folder / "ssh.hosts.toml"
+        self.servers: dict[str, subprocess.Popen[bytes]] = {}
+        for name in ("user_key", "other_key"):
+            keygen(folder / name)
+
+    def cache(self, host: str) -> Path:
+        """Where the agent is kept on a host."""
+        return self.folder / host / "cache"
+
+    def serve(self, host: str) -> None:
+        """Starts a host's SSH server and waits until it greets."""
+        place = self.folder / host
+        if not place.exists():
+            place.mkdir()
+            keygen(place / "host_key")
+            shutil.copy(self.folder / "user_key.pub", place / "authorized_keys")
+            settings = {
+                "AddressFamily": "inet",
+                "AuthorizedKeysFile": place / "authorized_keys",
+                "HostKey": place / "host_key",
+                "LogLevel": "ERROR",
+                "PasswordAuthentication": "no",
+                "KbdInteractiveAuthentication": "no",
+                "PermitRootLogin": "yes",
+                "PidFile": "none",
+                "SetEnv": f"XDG_CACHE_HOME={self.cache(host)}",
+                "StrictModes": "no",
+                "UsePAM": "no",
+            }
+            write_settings(place / "sshd_config", settings)
+        # Its privilege separation wants /run/sshd, which must not be made on the machine that runs the tests.
+        script = 'mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec "$@"'
+        line = [
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            str(sshd()),
+            "-D",
+            "-e",
+            "-f",
+            str(place / "sshd_config"),
+        ]
+        with (place / "sshd.log").open("ab") as log:
+            self.servers[host] = self.cloud.exec(host, line, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        connect = f"socket.create_connection(('{self.addresses[host]}', 22), 2)"
+        probe = f"import socket; assert {connect}.recv(4) == b'SSH-'"
+        end = time.monotonic() + DEADLINE_S
+        while self.cloud.run(CONTROLLER, [sys.executable, "-c", probe], stderr=subprocess.DEVNULL).returncode:
+            assert self.servers[host].poll() is None, (place / "sshd.log").read_text()
+            assert time.monotonic() < end, "the SSH server does not come up"
+            time.sleep(0.05)
+
+    def configure(self) -> None:
+        """Writes the controller's ssh configuration, known hosts and inventory."""
+        keys = [f"{self.addresses[h]} {(self.folder / h / 'host_key.pub').read_text().strip()}" for h in HOSTS]
+        (self.folder / "known_hosts").write_text("\n".join(keys) + "\n")
+        common = {
+            "IdentityFile": self.folder / "user_key",
+            "IdentitiesOnly": "yes",
+            "UserKnownHostsFile": self.folder / "known_hosts",
+            "User": "root",
+        }
+        write_settings(self.config, common, *((f"Host {name}", {"HostName": self.addresses[name]}) for name in HOSTS))
+        self.write_inventory(self.inventory, {name: f"ssh://{name}" for name in HOSTS})
+
+    def write_inventory(self, path: Path, agents: dict[str, str], **top: str) -> Inventory:
+        """Writes an inventory of these agents and reads it back."""
+        entries = [{"name": n, "address": self.addresses[n], "agent": agent} for n, agent in agents.items()]
+        path.write_text(
+            tomli_w.dumps({"format": "gavotte/hosts/1", "ssh_config": str(self.config), **top, "host": entries})
+        )
+        return read_inventory(path)
+
+    def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
+        """Starts the command line on the controller's host."""
+        line = [str(GAVOTTE), *map(str, arguments)]
+        return self.cloud.exec(CONTROLLER, line, text=True, **options)
+
+    def gavotte(self, *arguments: str | Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Runs the command line on the controller's host."""
+        line = [str(GAVOTTE), *map(str, arguments)]
+        environment = {**self.cloud.environment(), **(env or {})}
+        return self.cloud.run(CONTROLLER, line, capture_output=True, text=True, timeout=90, env=environment)
+
+    def verdicts(self, inventory: Path, **options: Any) -> dict[str, dict[str, Any]]:
+        """Runs `hosts check` and returns what it says of each host."""
+        done = self.gavotte("hosts", "check", "--hosts", inventory, "--json", **options)
+        assert done.stdout, done.stderr
+        return {host["name"]: host for host in json.loads(done.stdout)["hosts"]}
+
+    def agents(self) -> list[str]:
+        """Command lines of the agents that run on behalf of this cluster."""
+        found = []
+        for entry in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = entry.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[0].startswith(str(self.folder).encode()) and b"serve" in words:
+                found.append(b" ".join(words).decode())
+        return found
+
+    def until_no_agents(self) -> bool:
+        """Waits until every agent has ended."""
+        end = time.monotonic() + DEADLINE_S
+        while self.agents() and time.monotonic() < end:
+            time.sleep(0.05)
+        return not self.agents()
+
+
+def keygen(path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(path)], check=True)
+
+
+def write_settings(path: Path, common: dict[str, Any], *blocks: tuple[str, dict[str, Any]]) -> None:
+    lines = []
+    for title, settings in (*blocks, ("", common)) if blocks else (("", common),):
+        if blocks:
+            lines.append(title or "Host *")
+        lines += [f"{key} {value}" for key, value in settings.items()]
+    path.write_text("\n".join(lines) + "\n")
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[Cluster]:
+    """Holds a lab with SSH servers on four hosts."""
+    topology = Topology.model_validate(CLOUD)
+    servers: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        with lab.session(topology, source="tests", agents=False) as cloud:
+            made = Cluster(cloud, folder)
+            servers = made.servers
+            for host in HOSTS:
+                made.serve(host)
+            made.configure()
+            yield made
+    finally:
+        # They died with the lab.
+        for server in servers.values():
+            server.wait(timeout=DEADLINE_S)
