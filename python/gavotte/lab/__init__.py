@@ -1,0 +1,49 @@
+"""The lab: a cloud of network namespaces on one Linux machine, with real kernels, packets and programs.
+
+In flows a Topology; out come hosts with agents, their Inventory, and a way to run programs on them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gavotte.lab.control import (
+        HostStatus,
+        LabStatus,
+        Session,
+        command,
+        current,
+        down,
+        execute,
+        session,
+        status,
+        sweep,
+        up,
+    )
+    from gavotte.lab.support import missing, supported
+
+__all__ = [
+    "HostStatus",
+    "LabStatus",
+    "Session",
+    "command",
+    "current",
+    "down",
+    "execute",
+    "missing",
+    "session",
+    "status",
+    "supported",
+    "sweep",
+    "up",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads the front door on first use: the keeper, a process of its own, must start without it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from gavotte.lab import control, support
+
+    return getattr(control if hasattr(control, name) else support, name)

@@ -1,0 +1,250 @@
+"""Starts labs, ends them, tells about them. What `gavotte.lab` offers is here."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import secrets
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gavotte.agents.runtime import LAB_HOSTS, lab_folder, runtime_dir
+from gavotte.errors import GavotteError
+from gavotte.formats.topology import Topology
+from gavotte.lab import crew, launcher, state
+from gavotte.lab.start import end, started
+from gavotte.lab.state import Record
+
+
+@dataclasses.dataclass(frozen=True)
+class HostStatus:
+    """One host of a lab.
+
+    Attributes:
+        name: the host.
+        address: its IPv4 address.
+        agent: whether its agent answers; None when none was started.
+    """
+
+    name: str
+    address: str
+    agent: bool | None
+
+
+@dataclasses.dataclass(frozen=True)
+class LabStatus:
+    """A lab, or the lack of one.
+
+    Attributes:
+        up: whether it stands.
+        topology: where its description came from.
+        folder: its folder.
+        hosts_file: its inventory.
+        keeper: process number of its keeper.
+        rootless: whether it lives in a user namespace.
+        uptime_s: since it was asked for.
+        hosts: in the topology's order.
+    """
+
+    up: bool
+    topology: str = ""
+    folder: str = ""
+    hosts_file: str = ""
+    keeper: int | None = None
+    rootless: bool = False
+    uptime_s: float = 0.0
+    hosts: tuple[HostStatus, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return dataclasses.asdict(self)
+
+
+class Session:
+    """A lab that stands.
+
+    Attributes:
+        folder: its folder.
+        hosts_file: its inventory, for `--hosts`.
+    """
+
+    def __init__(self, folder: Path, record: Record) -> None:
+        self.folder = folder
+        self.hosts_file = folder / LAB_HOSTS.name
+        self._record = record
+
+    def command(self, host: str, argv: Sequence[str]) -> list[str]:
+        """Returns the line that runs a program on a host or switch; it needs `environment()` too."""
+        return launcher.command(self.folder, self._record, host, argv)
+
+    def environment(self) -> dict[str, str]:
+        """Returns this process's environment with the lab's variables."""
+        return {**os.environ, **launcher.environment(self.folder)}
+
+    def exec(self, host: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+        """Starts a program on a host or switch.
+
+        Args:
+            host: where.
+            argv: the program and its arguments.
+            **options: passed on to `subprocess.Popen`.
+        """
+        options.setdefault("env", self.environment())
+        return subprocess.Popen(self.command(host, argv), **options)
+
+    def run(self, host: str, argv: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:
+        """Runs a program on a host or switch to its end; `options` go to `subprocess.run`."""
+        options.setdefault("env", self.environment())
+        return subprocess.run(self.command(host, argv), check=False, **options)
+
+    def status(self) -> LabStatus:
+        """Tells how the lab is."""
+        record = self._record
+        paths = [crew.socket_path(self.folder, name) for name, _ in record.hosts]
+        return LabStatus(
+            up=record.alive,
+            topology=record.topology,
+            folder=str(self.folder),
+            hosts_file=str(self.hosts_file),
+            keeper=record.keeper.pid if record.keeper else None,
+            rootless=record.rootless,
+            uptime_s=max(0.0, time.time() - record.created_unix_s),
+            hosts=tuple(
+                HostStatus(name, address, crew.answers(path) if record.agents else None)
+                for (name, address), path in zip(record.hosts, paths, strict=True)
+            ),
+        )
+
+
+def up(topology: Topology, *, source: str, agents: bool = True) -> LabStatus:
+    """Starts a lab that outlives this process, until `down`.
+
+    Args:
+        topology: the cloud to emulate.
+        source: where the topology came from, for `status`.
+        agents: whether to start an agent on each host.
+
+    Raises:
+        GavotteError: when a lab is up already, or the kernel refuses.
+        UnsupportedError: when this machine cannot hold a lab.
+    """
+    with started(topology, source, LAB_HOSTS.parent.name, agents=agents, stay=True) as (folder, record):
+        return Session(folder, record).status()
+
+
+@contextmanager
+def session(topology: Topology, *, source: str = "", agents: bool = True) -> Iterator[Session]:
+    """Holds a private lab that ends with the `with` block, and with this process however that dies.
+
+    Args:
+        topology: the cloud to emulate.
+        source: where the topology came from, for `status`.
+        agents: whether to start an agent on each host.
+
+    Raises:
+        GavotteError: when the kernel refuses.
+        UnsupportedError: when this machine cannot hold a lab.
+    """
+    name = state.SESSION_PREFIX + secrets.token_hex(3)
+    with started(topology, source, name, agents=agents, stay=False) as (folder, record):
+        yield Session(folder, record)
+
+
+def current() -> Session:
+    """Returns the lab that is up: the one this process is in or beside, else the one of `up`.
+
+    Raises:
+        GavotteError: when none is.
+    """
+    folder = lab_folder()
+    record = state.read_record(folder)
+    if record is None or record.keeper is None or not record.alive:
+        raise GavotteError("no lab is up", hint="start one with `gavotte lab up TOPOLOGY`")
+    return Session(folder, record)
+
+
+def status() -> LabStatus:
+    """Tells whether a lab is up, and how its hosts are."""
+    sweep()
+    try:
+        return current().status()
+    except GavotteError:
+        return LabStatus(up=False)
+
+
+def command(host: str, argv: Sequence[str]) -> list[str]:
+    """Returns the line that runs a program on a host of the lab that is up."""
+    return current().command(host, argv)
+
+
+def execute(host: str, argv: Sequence[str]) -> int:
+    """Runs a program on a host of the lab that is up, on this process's terminal.
+
+    Returns:
+        Its exit status, 128 + n when signal n ended it.
+    """
+    lab = current()
+    with _signals_left_to_child() as tell:
+        child = lab.exec(host, argv)
+        tell(child)
+        code = child.wait()
+    return code if code >= 0 else 128 - code
+
+
+def down() -> bool:
+    """Takes the lab down, with everything that runs in it.
+
+    Returns:
+        Whether one was up.
+    """
+    folder = lab_folder()
+    record = state.read_record(folder)
+    if record is not None and record.inside:
+        raise GavotteError("this is inside the lab", hint="take it down from outside")
+    was_up = record is not None and record.keeper is not None and record.alive
+    if was_up:
+        assert record is not None
+        assert record.keeper is not None
+        end(record.keeper)
+        state.discard(folder, record.id)
+    sweep()
+    return was_up
+
+
+def sweep() -> int:
+    """Removes what labs left whose keeper is gone.
+
+    Returns:
+        How many there were.
+    """
+    return state.sweep(runtime_dir())
+
+
+@contextmanager
+def _signals_left_to_child() -> Iterator[Any]:
+    """Leaves Ctrl-C to the program on the terminal, which gets it too, and passes on SIGTERM."""
+    children: list[subprocess.Popen[Any]] = []
+
+    def pass_on(number: int, _: object) -> None:
+        for child in children:
+            child.send_signal(number)
+
+    def ignore(*_: object) -> None:
+        pass
+
+    handlers: dict[int, Any] = {signal.SIGINT: ignore, signal.SIGQUIT: ignore, signal.SIGTERM: pass_on}
+    before: dict[int, Any] = {}
+    with contextlib.suppress(ValueError):  # only the main thread may set handlers
+        for number, handler in handlers.items():
+            before[number] = signal.signal(number, handler)
+    try:
+        yield children.append
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,138 @@
+"""Command lines that run a program inside a lab, through util-linux's `nsenter`.
+
+The program becomes a real child of whoever runs the line: terminal, signals and exit status pass through, and
+as it joins the lab's PID namespace it dies with the lab.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from gavotte.agents.runtime import LAB_VARIABLE, RUNTIME_DIR_VARIABLE
+from gavotte.errors import GavotteError, UnsupportedError
+from gavotte.lab.keeper import NAMESPACES
+from gavotte.lab.state import Record, write_aside
+
+RSH = "rsh"
+"""Script in the lab's folder that takes the arguments of ssh: a host, then a command."""
+
+
+def command(folder: Path, record: Record, name: str, argv: Sequence[str]) -> list[str]:
+    """Returns the line that runs a program in a host's or switch's namespaces.
+
+    Args:
+        folder: of the lab.
+        record: its `lab.json`.
+        name: the host or switch; `machines/NAME` for the hypervisor under them.
+        argv: the program and its arguments.
+
+    Raises:
+        GavotteError: when there is no such host.
+        UnsupportedError: without `nsenter`.
+    """
+    known = {known for known, _ in (*record.hosts, *record.switches)}
+    if name not in known and not name.startswith("machines/"):
+        shown = ", ".join(host for host, _ in record.hosts[:8]) + (", ..." if len(record.hosts) > 8 else "")
+        raise GavotteError(f"the lab has no host {name!r}", hint=f"its hosts: {shown}")
+    kind = "net" if name.startswith("machines/") else "both"
+    if record.inside:
+        return [*_inner(folder, name, kind), *argv]
+    return [*_outer(folder, record, name, kind), f"--wdns={_here()}", "--", *_dying_with_parent(), *argv]
+
+
+def check() -> None:
+    """Makes sure that programs can be run in a lab at all.
+
+    Raises:
+        UnsupportedError: without `nsenter`.
+    """
+    _nsenter()
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Returns the variables that a program in, or beside, a lab has beyond its caller's.
+
+    With them `--hosts lab` means this lab, and mpirun reaches the lab's hosts and runs as the root that a user
+    is in a lab.
+    """
+    rsh = str(folder / RSH)
+    return {
+        LAB_VARIABLE: str(folder),
+        RUNTIME_DIR_VARIABLE: str(folder.parent),
+        "OMPI_MCA_plm_rsh_agent": rsh,
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_MCA_plm_ssh_agent": rsh,
+        "PRTE_ALLOW_RUN_AS_ROOT": "1",
+        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "HYDRA_LAUNCHER": "ssh",
+        "HYDRA_LAUNCHER_EXEC": rsh,
+    }
+
+
+def write_rsh(folder: Path, record: Record) -> None:
+    """Writes the ssh-like script; it starts no Python and works inside the lab and beside it."""
+    options = {True: _inner(folder, "$host", "both"), False: _outer(folder, record, "$host", "both")}
+    lines = {inside: " ".join(_quoted(word) for word in words) for inside, words in options.items()}
+    seen = _quoted(str(folder / NAMESPACES / "$host.net"))
+    text = f"""#!/bin/sh
+# rsh [-x] [-n] [-q] [-l USER] HOST COMMAND...: runs COMMAND on a host of the lab, as ssh would
+while :; do
+  case $1 in
+    -l|-p|-o) shift 2 ;;
+    -*) shift ;;
+    *) break ;;
+  esac
+done
+host=$1
+shift
+if [ -e {seen} ]; then
+  exec {lines[True]} /bin/sh -c "$*"
+fi
+exec {lines[False]} -- {shlex.join(_dying_with_parent())} /bin/sh -c "$*"
+"""
+    write_aside(folder / RSH, text, mode=0o700)
+
+
+def _inner(folder: Path, name: str, kind: str) -> list[str]:
+    return [_nsenter(), *_own(folder / NAMESPACES / name, kind), "--"]
+
+
+def _outer(folder: Path, record: Record, name: str, kind: str) -> list[str]:
+    assert record.keeper is not None
+    inside = Path(f"/proc/{record.keeper.pid}/root", *(folder / NAMESPACES / name).parts[1:])
+    user = ["--user", "--preserve-credentials"] if record.rootless else []
+    return [_nsenter(), f"--target={record.keeper.pid}", *user, "--mount", "--pid", "--ipc", *_own(inside, kind)]
+
+
+def _own(path: Path, kind: str) -> list[str]:
+    return [f"--net={path}.net", f"--uts={path}.uts"] if kind == "both" else [f"--net={path}.net"]
+
+
+def _nsenter() -> str:
+    found = shutil.which("nsenter", path=os.environ.get("PATH", os.defpath) + ":/usr/bin:/bin")
+    if found is None:
+        raise UnsupportedError("`nsenter` is not installed", hint="install util-linux")
+    return found
+
+
+def _dying_with_parent() -> list[str]:
+    """Ends the program when nsenter, its parent, is ended by a signal, and would leave it behind."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
+
+
+def _here() -> str:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:  # removed meanwhile
+        return "/"
+
+
+def _quoted(word: str) -> str:
+    """Quotes for the shell, all but `$host`."""
+    return "$host".join(shlex.quote(part) if part else "" for part in word.split("$host"))

@@ -1,0 +1,199 @@
+"""Starts the keeper of a lab, waits until it is ready, and ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import pickle
+import secrets
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import tomli_w
+
+import gavotte
+from gavotte.agents.binary import agent_binary
+from gavotte.agents.runtime import LAB_HOSTS, runtime_dir
+from gavotte.errors import AgentError, GavotteError, UnsupportedError
+from gavotte.formats.inventory import FORMAT as HOSTS_FORMAT
+from gavotte.formats.topology import Topology
+from gavotte.lab import crew, launcher, state
+from gavotte.lab.keeper import NAMESPACES, STAY, Order
+from gavotte.lab.plan import Plan, plan_lab
+from gavotte.lab.state import Process, Record
+
+START_DEADLINE_S = 20.0
+START_DEADLINE_PER_NODE_S = 0.1
+STOP_DEADLINE_S = 5.0
+SOCKET_PATH_BYTES = 107
+
+_ERRORS = {error.__name__: error for error in (GavotteError, UnsupportedError, AgentError)}
+
+
+@contextmanager
+def started(topology: Topology, source: str, name: str, *, agents: bool, stay: bool) -> Iterator[tuple[Path, Record]]:
+    """Starts a lab; at the end of the `with` block lets it stay, or ends it.
+
+    Args:
+        topology: the cloud to emulate.
+        source: where the topology came from.
+        name: of the lab's folder.
+        agents: whether to start an agent on each host.
+        stay: whether the lab outlives the block, once it is up.
+
+    Yields:
+        Its folder and its record.
+
+    Raises:
+        GavotteError: when a lab of that name is up already, or the kernel refuses.
+        UnsupportedError: when this machine cannot hold a lab.
+    """
+    plan = plan_lab(topology)
+    binary = agent_binary() if agents else None
+    launcher.check()
+    runtime = runtime_dir()
+    longest = max(len(os.fsencode(crew.socket_path(runtime / name, host))) for host, _ in plan.hosts)
+    if agents and longest > SOCKET_PATH_BYTES:
+        raise GavotteError(
+            f"the runtime directory's path is {longest - SOCKET_PATH_BYTES} bytes too long for Unix sockets",
+            hint="set GAVOTTE_RUNTIME_DIR to a shorter one",
+        )
+    record = state.new_record(
+        secrets.token_hex(8), topology=source, session=not stay, agents=agents, created_unix_s=time.time()
+    )
+    folder = state.claim(runtime, name, record)
+    heard: dict[str, Any] = {}
+    done = False
+    deadline_s = START_DEADLINE_S + START_DEADLINE_PER_NODE_S * len(plan.nodes)
+    order = Order(plan, folder, record.id, os.getpid(), binary, deadline_s)
+    try:
+        (folder / NAMESPACES).mkdir()
+        with _launched(folder) as (first, life, reports):
+            with contextlib.suppress(BrokenPipeError):  # then it has ended, as is heard next
+                life.write(pickle.dumps(order))
+                life.flush()
+            _hear(reports, folder, time.monotonic() + deadline_s, heard)
+            first.wait()
+            record = dataclasses.replace(
+                record,
+                keeper=heard["keeper"],
+                rootless=heard["rootless"],
+                mount_namespace=heard["mount_namespace"],
+                hosts=plan.hosts,
+                switches=plan.switches,
+            )
+            state.write_record(folder, record)
+            launcher.write_rsh(folder, record)
+            _write_hosts(folder, plan, topology)
+            if stay:
+                life.write(STAY)
+                life.flush()
+                done = True
+            yield folder, record
+    finally:
+        if not done:
+            if heard.get("keeper") is not None:
+                end(heard["keeper"])
+            state.discard(folder, record.id)
+
+
+def end(keeper: Process) -> None:
+    """Ends a keeper, and with it all of its lab; returns when it is gone.
+
+    Raises:
+        GavotteError: when it does not go.
+    """
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        state.signal_process(keeper, number)
+        if state.wait_gone(keeper, STOP_DEADLINE_S):
+            return
+    raise GavotteError(f"the lab's keeper, process {keeper.pid}, does not end")
+
+
+@contextmanager
+def _launched(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]]:
+    """Runs a process that forks the keeper and leaves.
+
+    Yields:
+        The process; the keeper's stdin, which keeps the lab alive until closed; the keeper's stdout.
+    """
+    path = [str(Path(gavotte.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    program = "from gavotte.lab.keeper import main; main()"
+    with (folder / "keeper.log").open("wb") as log:
+        first = subprocess.Popen(
+            [sys.executable, "-P", "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd="/",
+            env={**os.environ, **launcher.environment(folder), "PYTHONPATH": os.pathsep.join(filter(None, path))},
+            start_new_session=True,
+        )
+    assert first.stdin is not None
+    assert first.stdout is not None
+    try:
+        yield first, first.stdin, first.stdout
+    finally:
+        with contextlib.suppress(BrokenPipeError):
+            first.stdin.close()
+        first.stdout.close()
+        first.wait()
+
+
+def _hear(reports: IO[bytes], folder: Path, deadline: float, heard: dict[str, Any]) -> None:
+    """Collects the keeper's reports until it is ready.
+
+    Args:
+        reports: the pipe they come by.
+        folder: of the lab.
+        deadline: on the monotonic clock, in seconds.
+        heard: is filled, also when this raises; `keeper` is the keeper's `Process`.
+
+    Raises:
+        GavotteError: what the keeper says is wrong, or that it says nothing.
+    """
+    pending = b""
+    while "ready" not in heard:
+        if not select.select([reports], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            raise GavotteError("the lab did not come up in time", hint=_last_words(folder))
+        chunk = os.read(reports.fileno(), 65536)
+        if not chunk:
+            raise GavotteError("the lab's keeper ended while starting", hint=_last_words(folder))
+        *lines, pending = (pending + chunk).split(b"\n")
+        for line in lines:
+            heard |= json.loads(line)
+        if "pid" in heard:
+            heard["keeper"] = Process.of(heard.pop("pid"))
+        if "error" in heard:
+            raise _ERRORS.get(heard["kind"], GavotteError)(heard["error"], hint=heard["hint"])
+    if heard["keeper"] is None:
+        raise GavotteError("the lab's keeper ended while starting", hint=_last_words(folder))
+
+
+def _last_words(folder: Path) -> str:
+    lines = (folder / "keeper.log").read_text(errors="replace").strip().splitlines()
+    return f"it said: {lines[-1][:300]}" if lines else ""
+
+
+def _write_hosts(folder: Path, plan: Plan, topology: Topology) -> None:
+    addresses = dict(plan.hosts)
+    hosts = [
+        {
+            "name": host.name,
+            "address": addresses[host.name],
+            "agent": f"unix:{crew.socket_path(folder, host.name)}",
+            "cpus": float(host.cpus),
+            "memory_bytes": host.memory_bytes,
+        }
+        for host in topology.host
+    ]
+    state.write_aside(folder / LAB_HOSTS.name, tomli_w.dumps({"format": HOSTS_FORMAT, "host": hosts}))

@@ -1,0 +1,259 @@
+"""What a lab leaves on disk, whether its keeper lives, and the sweeping of those whose keeper does not.
+
+A lab's folder lies in the runtime directory: `lab` for the one that `lab up` makes, `s-XXXXXX` for private ones.
+`lab.json` in it is written before anything is started, so a folder always tells whose it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from gavotte.errors import GavotteError
+from gavotte.lab import namespaces
+
+FORMAT = "gavotte/lab/1"
+RECORD = "lab.json"
+SESSION_PREFIX = "s-"
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that a reused number cannot impersonate.
+
+    Attributes:
+        pid: its number in the PID namespace of the one who started the lab.
+        started: its start time in the kernel's ticks since boot.
+    """
+
+    pid: int
+    started: int
+
+    @classmethod
+    def of(cls, pid: int) -> Self | None:
+        """Describes a running process; None when there is none, or only its remains."""
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return None
+        fields = text[text.rindex(")") + 2 :].split()
+        return None if fields[0] in "ZX" else cls(pid, int(fields[19]))
+
+    @property
+    def alive(self) -> bool:
+        """Whether this very process still runs."""
+        return Process.of(self.pid) == self
+
+
+@dataclass(frozen=True)
+class Record:
+    """One lab, as `lab.json` tells it.
+
+    Attributes:
+        id: random, tells this lab from a later one in the same folder.
+        topology: the description's source, as the user named it.
+        owner: who started it; a private lab dies with it.
+        keeper: who holds it; None while it starts.
+        session: whether it is private to its owner.
+        rootless: whether it lives in a user namespace.
+        agents: whether agents were started.
+        mount_namespace: inode of the keeper's, which every process inside shares.
+        pid_namespace: inode of the one in which `owner` and `keeper` are numbered.
+        boot: the machine's boot, as the kernel names it.
+        created_unix_s: when it was started.
+        hosts: names and addresses.
+        switches: names and addresses.
+    """
+
+    id: str
+    topology: str
+    owner: Process
+    keeper: Process | None
+    session: bool
+    rootless: bool
+    agents: bool
+    mount_namespace: int
+    pid_namespace: int
+    boot: str
+    created_unix_s: float
+    hosts: tuple[tuple[str, str], ...]
+    switches: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """What goes into the file."""
+        return {"format": FORMAT, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Reads what `as_dict` wrote; unknown keys are ignored."""
+        known = {key: data[key] for key in cls.__dataclass_fields__}
+        known["owner"] = Process(**known["owner"])
+        known["keeper"] = Process(**known["keeper"]) if known["keeper"] else None
+        known["hosts"] = tuple((name, address) for name, address in known["hosts"])
+        known["switches"] = tuple((name, tuple(addresses)) for name, addresses in known["switches"])
+        return cls(**known)
+
+    @property
+    def inside(self) -> bool:
+        """Whether the caller runs inside this lab."""
+        return self.mount_namespace != 0 and namespaces.identity("mnt") == self.mount_namespace
+
+    @property
+    def alive(self) -> bool:
+        """Whether the lab stands, or is being started. When that cannot be known from here: yes."""
+        if self.boot != boot_id():
+            return False
+        if self.pid_namespace != namespaces.identity("pid"):
+            return True
+        return self.owner.alive if self.keeper is None else self.keeper.alive
+
+
+def new_record(
+    identity: str, *, topology: str, session: bool, agents: bool, rootless: bool = False, created_unix_s: float
+) -> Record:
+    """Describes a lab that this process is about to start."""
+    owner = Process.of(os.getpid())
+    assert owner is not None
+    return Record(
+        id=identity,
+        topology=topology,
+        owner=owner,
+        keeper=None,
+        session=session,
+        rootless=rootless,
+        agents=agents,
+        mount_namespace=0,
+        pid_namespace=namespaces.identity("pid"),
+        boot=boot_id(),
+        created_unix_s=created_unix_s,
+        hosts=(),
+        switches=(),
+    )
+
+
+def boot_id() -> str:
+    """Names the machine's current boot."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def read_record(folder: Path) -> Record | None:
+    """Reads a folder's `lab.json`; None when there is none that makes sense."""
+    try:
+        data = json.loads((folder / RECORD).read_text())
+        return Record.from_dict(data) if data["format"] == FORMAT else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_record(folder: Path, record: Record) -> None:
+    """Writes a folder's `lab.json`, whole or not at all."""
+    write_aside(folder / RECORD, json.dumps(record.as_dict(), indent=1) + "\n")
+
+
+def write_aside(path: Path, text: str, mode: int = 0o600) -> None:
+    """Writes a file beside its place and renames it."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.write_text(text)
+    aside.chmod(mode)
+    aside.rename(path)
+
+
+@contextmanager
+def locked(runtime: Path) -> Iterator[None]:
+    """Holds the runtime directory's lock: only for claiming and sweeping folders, never while one waits."""
+    with (runtime / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def claim(runtime: Path, name: str, record: Record) -> Path:
+    """Sweeps, then makes a lab's folder.
+
+    Args:
+        runtime: the runtime directory.
+        name: the folder's name.
+        record: goes into it at once.
+
+    Raises:
+        GavotteError: when a lab is there.
+    """
+    folder = runtime / name
+    with locked(runtime):
+        _sweep(runtime)
+        standing = read_record(folder)
+        if standing is not None:
+            if standing.keeper is None:
+                raise GavotteError("a lab is being started", hint="wait for it, or end the process that starts it")
+            shown = f" from {standing.topology}" if standing.topology else ""
+            raise GavotteError(f"a lab{shown} is up already", hint="take it down with `gavotte lab down`")
+        folder.mkdir(mode=0o700)
+        write_record(folder, record)
+    return folder
+
+
+def sweep(runtime: Path) -> int:
+    """Removes the folders of labs whose keeper is gone.
+
+    Returns:
+        How many there were.
+    """
+    with locked(runtime):
+        return _sweep(runtime)
+
+
+def discard(folder: Path, identity: str) -> None:
+    """Removes a lab's folder, unless another lab has taken its place."""
+    standing = read_record(folder)
+    if standing is not None and standing.id == identity:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(runtime: Path) -> int:
+    swept = 0
+    for folder in [runtime / "lab", *runtime.glob(f"{SESSION_PREFIX}*")]:
+        record = read_record(folder)
+        if not folder.is_dir() or (record is not None and record.alive):
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        swept += 1
+    return swept
+
+
+def wait_gone(process: Process, deadline_s: float) -> bool:
+    """Waits until a process has ended.
+
+    Returns:
+        Whether it did within the deadline.
+    """
+    end = time.monotonic() + deadline_s
+    pause = 0.002
+    while process.alive:
+        if time.monotonic() > end:
+            return False
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+    return True
+
+
+def signal_process(process: Process, number: int) -> None:
+    """Signals this very process, or nobody when it is gone."""
+    with contextlib.suppress(ProcessLookupError):
+        handle = os.pidfd_open(process.pid)
+        try:
+            if process.alive:  # so the handle is its, and stays its
+                signal.pidfd_send_signal(handle, number)
+        finally:
+            os.close(handle)

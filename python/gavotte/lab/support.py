@@ -1,0 +1,33 @@
+"""Tells whether this machine can hold a lab, by holding the smallest one that uses every piece."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from gavotte.errors import GavotteError
+from gavotte.formats.topology import Topology
+from gavotte.lab.control import session
+
+SMALLEST = Topology.model_validate(
+    {
+        "format": "gavotte/topology/1",
+        "switch": [{"name": "switch"}],
+        "machine": [{"name": "machine", "switch": "switch", "rate": "1gbit", "machine_rate": "1gbit"}],
+        "host": [{"name": "a", "machine": "machine", "egress": "100mbit"}, {"name": "b", "machine": "machine"}],
+    }
+)
+
+
+@cache
+def missing() -> str:
+    """Says what keeps this machine from holding a lab; empty when nothing does. Tries once per process."""
+    try:
+        with session(SMALLEST, agents=False):
+            return ""
+    except GavotteError as error:
+        return str(error)
+
+
+def supported() -> bool:
+    """Whether this machine can hold a lab."""
+    return not missing()

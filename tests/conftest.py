@@ -1,0 +1,72 @@
+"""What several tests share: a private runtime folder, a small lab, and skipping where no lab can stand."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gavotte import lab
+from gavotte.agents.runtime import LAB_VARIABLE, RUNTIME_DIR_VARIABLE
+from gavotte.formats.topology import read_topology
+
+SMALL_CLOUD = """
+format = "gavotte/topology/1"
+[[switch]]
+name = "core"
+[[switch]]
+name = "tor0"
+parent = "core"
+up = "1gbit"
+[[machine]]
+name = "pm0"
+switch = "tor0"
+rate = "1gbit"
+machine_rate = "2gbit"
+[[host]]
+name = "a"
+machine = "pm0"
+egress = "100mbit"
+cpus = 2
+[[host]]
+name = "b"
+machine = "pm0"
+egress = "200mbit"
+cpus = 2
+[[host]]
+name = "c"
+switch = "core"
+egress = "150mbit"
+cpus = 2
+"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    marked = [item for item in items if item.get_closest_marker("lab")]
+    if marked and not lab.supported():
+        reason = f"no lab can stand here: {lab.missing()}"
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def runtime() -> Iterator[Path]:
+    """A runtime folder of the tests' own, with a short path, so that no lab of the user's is touched."""
+    folder = Path(tempfile.mkdtemp(prefix="gvt-", dir="/tmp"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(RUNTIME_DIR_VARIABLE, str(folder))
+        patch.delenv(LAB_VARIABLE, raising=False)
+        yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def small_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Session]:
+    """Three hosts: a and b on one machine behind a rack, c at the core; egress 100, 200, 150 Mbit/s."""
+    path = tmp_path_factory.mktemp("cloud") / "small.topology.toml"
+    path.write_text(SMALL_CLOUD)
+    with lab.session(read_topology(path), source="tests") as session:
+        yield session

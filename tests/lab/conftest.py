@@ -1,0 +1,40 @@
+"""A runtime folder for each test, and an agent that only listens."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+LISTENER = f"""#!{sys.executable} -SE
+import socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[sys.argv.index("--socket") + 1])
+listener.listen()
+while True:
+    listener.accept()[0].close()
+"""
+
+
+@pytest.fixture
+def runtime_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A runtime folder that nothing else uses, its path short enough for sockets."""
+    folder = Path(tempfile.mkdtemp(prefix="gvt-", dir="/tmp"))
+    monkeypatch.setenv("GAVOTTE_RUNTIME_DIR", str(folder))
+    monkeypatch.delenv("GAVOTTE_LAB", raising=False)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def listener(runtime_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Makes a program that listens as an agent does, and the lab take it for its agent."""
+    path = runtime_folder / "agent"
+    path.write_text(LISTENER)
+    path.chmod(0o755)
+    monkeypatch.setenv("GAVOTTE_AGENT", str(path))
+    return path
