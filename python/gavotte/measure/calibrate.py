@@ -1,0 +1,136 @@
+"""Which trains are accurate enough on this network: Choreo's calibration (section 4.1, Fig. 6)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gavotte.agents import Budget, enrolled
+from gavotte.agents import agent_pb2 as pb
+from gavotte.errors import AgentError, GavotteError
+from gavotte.formats.inventory import Inventory
+from gavotte.formats.rates import UDP_PAYLOAD_BYTES
+from gavotte.measure.asking import ask
+from gavotte.measure.methods import BURST_GAP_S, METHODS
+
+BURSTS = (10, 20, 50)
+PACKETS = (50, 200, 500, 1000, 2000)
+PAYLOADS = (UDP_PAYLOAD_BYTES,)
+"""K, B and P tried: the paper's Fig. 6 has K = 10, 20, 50 and B up to 4000 at P = 1472."""
+
+GOOD_ERROR = 0.10
+"""Mean error below which a train is good enough; the paper accepted 9 % on EC2."""
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class TrainError:
+    """How one kind of train did.
+
+    Attributes:
+        bursts: K.
+        packets: B.
+        payload_bytes: P.
+        mean_error: mean of |estimate - bulk| / bulk over all paths that answered.
+        answered: how many did.
+        bytes: payload of one train.
+    """
+
+    bursts: int
+    packets: int
+    payload_bytes: int
+    mean_error: float
+    answered: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What the calibration found.
+
+    Attributes:
+        trains: all kinds tried, cheapest first.
+        best: the cheapest with an error below `GOOD_ERROR`, else the most accurate; None when none answered.
+        paths: paths with a bulk rate to compare with.
+        seed: of the choice of paths.
+    """
+
+    trains: list[TrainError]
+    best: TrainError | None
+    paths: int
+    seed: int
+
+
+def calibrate(
+    inventory: Inventory,
+    *,
+    bursts: Sequence[int] = BURSTS,
+    packets: Sequence[int] = PACKETS,
+    payloads: Sequence[int] = PAYLOADS,
+    paths: int = 6,
+    bulk_s: float = 3.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Calibration:
+    """Compares Choreo's trains of several shapes with bulk TCP on the same paths, one path at a time.
+
+    Args:
+        inventory: the hosts.
+        bursts: K to try.
+        packets: B to try.
+        payloads: P to try, UDP payload bytes.
+        paths: how many directed paths, drawn at random.
+        bulk_s: seconds of bulk TCP on each path (the paper: 10).
+        seed: of the draw.
+        progress: told of each path that is done.
+
+    Raises:
+        GavotteError: for fewer than two hosts.
+        AgentError: when no path answers.
+    """
+    names = inventory.names
+    if len(names) < 2:
+        raise GavotteError("one host has no path to measure", hint="give at least two hosts")
+    everything = [(s, t) for s in names for t in names if s != t]
+    chosen = random.Random(seed).sample(everything, min(paths, len(everything)))
+    shapes = sorted(
+        ((k, b, p) for k in bursts for b in packets for p in payloads), key=lambda shape: shape[0] * shape[1] * shape[2]
+    )
+    bulk = pb.Probe(bulk=pb.Bulk(seconds=bulk_s, flows=1, congestion="cubic", bin_s=0.0))
+    trains = [
+        pb.Probe(burst_train=pb.BurstTrain(bursts=k, packets=b, payload_bytes=p, gap_s=BURST_GAP_S))
+        for k, b, p in shapes
+    ]
+    errors: dict[tuple[int, int, int], list[float]] = {shape: [] for shape in shapes}
+    compared = 0
+    budget = Budget(max_bytes=0, max_seconds=len(chosen) * (bulk_s + len(shapes) * 5.0) + 60)
+    with enrolled(inventory, budget) as fleet:
+        for done, (source, target) in enumerate(chosen, start=1):
+            if source in fleet.missing or target in fleet.missing:
+                continue
+            rounds = [[(source, target, probe)] for probe in (bulk, *trains)]
+            answers = [row[0] for row in ask(fleet, rounds, deadline_s=bulk_s + 15 * len(rounds))]
+            truth = answers[0]
+            if isinstance(truth, str):
+                continue
+            compared += 1
+            for shape, answer in zip(shapes, answers[1:], strict=True):
+                if not isinstance(answer, str):
+                    estimate_bps = METHODS["choreo"].read(answer).goodput_bps
+                    errors[shape].append(abs(estimate_bps / truth.bulk.goodput_bps - 1))
+            if progress is not None:
+                progress(done, len(chosen))
+    if not compared:
+        raise AgentError("no path answered with bulk TCP")
+    found = [
+        TrainError(k, b, p, float(np.mean(seen)) if seen else float("nan"), len(seen), k * b * p)
+        for (k, b, p), seen in errors.items()
+    ]
+    answered = [train for train in found if train.answered]
+    good = [train for train in answered if train.mean_error <= GOOD_ERROR]
+    best = good[0] if good else min(answered, key=lambda train: train.mean_error, default=None)
+    return Calibration(trains=found, best=best, paths=compared, seed=seed)

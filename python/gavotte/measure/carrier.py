@@ -1,0 +1,219 @@
+"""Lets several pairs send at the same time, and tells what each receiver got."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from gavotte.agents import Fleet
+from gavotte.agents import agent_pb2 as pb
+from gavotte.errors import AgentError
+from gavotte.formats.rates import GOODPUT_PER_WIRE
+from gavotte.formats.tree import Pair
+from gavotte.measure.overlap import Series
+from gavotte.measure.trials import Way
+
+CONGESTION = "cubic"
+FLOWS = 4
+"""Connections of a pair that are made before any sends. One that waits 0.2 s for a lost segment leaves half of a short
+time unused: 29 instead of 144 Mbit/s was seen. Where pairs start as they can, more would start the later ones later."""
+
+TRAIN_HOLD_S = 0.2
+TRAIN_SETTLE_S = 0.06
+"""How long trains go together, and when their buckets are empty and their pace is found."""
+
+UNSTEADY = "the rate is unsteady"
+"""How an agent's refusal of a train begins whose path was full while its rate changed."""
+
+HOLD_S = 0.4
+"""How long transfers take that start together; at 1 ms of round trip, TCP's start costs a hundredth of it."""
+
+LONG_HOLD_S = 0.7
+"""How long TCP sends that starts as it can: the later ones' pings wait in the queue that the earlier ones fill, up to
+0.5 s, and a first loss is mended slowly by a single connection."""
+
+BIN_S = 0.01
+WAIT_S = 10.0
+DEADLINE_S = 30.0
+
+
+class Carrier(Protocol):
+    """A network that can be asked what pairs carry at once."""
+
+    def carry(self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], way: Way) -> dict[Pair, Series]:
+        """Sends on all pairs at the same time.
+
+        Args:
+            groups: (source, target) host indices, each once; groups share no link.
+            expect_bps: TCP goodput of each pair alone, as far as known.
+            way: how to send, the same for an experiment and for its parts.
+
+        Returns:
+            what arrived, for the pairs that answered.
+        """
+
+
+class FleetCarrier:
+    """Carries trains and TCP between the hosts of a fleet.
+
+    A host takes part in one train at a time, and sends one probe a round. So pairs without a common host are told by
+    trains (or by TCP), several sources of one target by TCP, several targets of one source by transfers.
+
+    TCP's series are read from their start. A receiver delivers in order, so what was lost when the queue filled lets
+    later bytes come late, and a window that leaves the start out counts them: 9 % too much of 0.25 s was seen.
+
+    Attributes:
+        bytes_sent: payload so far.
+        errors: pairs that did not answer, with the last reason.
+    """
+
+    def __init__(self, fleet: Fleet, names: Sequence[str], *, trains: bool) -> None:
+        self._fleet = fleet
+        self._names = names
+        self._index = {name: i for i, name in enumerate(names)}
+        self._trains = trains
+        self.bytes_sent = 0
+        self.errors: dict[Pair, str] = {}
+
+    def carry(self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], way: Way) -> dict[Pair, Series]:
+        """See `Carrier`."""
+        if way == "fan-out":
+            return self._replay(groups, expect_bps, HOLD_S)
+        pairs = [pair for group in groups for pair in group]
+        if way == "disjoint" and self._trains:
+            return self._probe(pairs, pb.Probe(gated_train=pb.GatedTrain(hold_s=TRAIN_HOLD_S)), TRAIN_HOLD_S)
+        bulk = pb.Bulk(seconds=LONG_HOLD_S, flows=1, congestion=CONGESTION, bin_s=BIN_S)
+        return self._probe(pairs, pb.Probe(bulk=bulk), LONG_HOLD_S)
+
+    def _probe(self, pairs: Sequence[Pair], kind: pb.Probe, hold_s: float) -> dict[Pair, Series]:
+        """One schedule of one round: within a longer one, pairs that are done would run ahead."""
+        parts: dict[str, pb.MeasureRequest] = {}
+        for host in {host for pair in pairs for host in pair}:
+            parts[self._names[host]] = pb.MeasureRequest(run_id=self._fleet.run_id, wait_s=WAIT_S, rounds=1)
+        for source, target in pairs:
+            probe = pb.Probe(round=0, peer=self._names[target])
+            probe.MergeFrom(kind)
+            parts[self._names[source]].probes.append(probe)
+            parts[self._names[target]].receives.append(pb.Expect(round=0, peer=self._names[source]))
+        found: dict[Pair, Series] = {}
+        for name, reply in self._fleet.measure(parts, deadline_s=DEADLINE_S + hold_s):
+            source = self._index[name]
+            if isinstance(reply, AgentError):
+                self.errors.update({pair: reply.message for pair in pairs if pair[0] == source})
+                continue
+            self.bytes_sent += reply.bytes_sent
+            pair = (source, self._index[reply.peer])
+            series = _series(reply)
+            if series is None:
+                self.errors[pair] = reply.error or "nothing arrived"
+            else:
+                found[pair] = series
+        return found
+
+    def _replay(
+        self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], hold_s: float
+    ) -> dict[Pair, Series]:
+        """Transfers all connect before the first starts, and a host may have many. They only tell when they ended."""
+        pairs = [pair for group in groups for pair in group]
+        replay_id = secrets.token_hex(8)
+        parts: dict[str, pb.ReplayRequest] = {}
+        sizes = [max(FLOWS, int(expect_bps[pair] / 8 * hold_s)) for pair in pairs]
+        for number, (source, target) in enumerate(pairs):
+            part = parts.setdefault(
+                self._names[source],
+                pb.ReplayRequest(
+                    run_id=self._fleet.run_id,
+                    replay_id=replay_id,
+                    congestion=CONGESTION,
+                    max_seconds=DEADLINE_S,
+                ),
+            )
+            for flow in range(FLOWS):
+                transfer = pb.Transfer(
+                    id=FLOWS * number + flow, target=self._names[target], bytes=sizes[number] // FLOWS
+                )
+                part.transfers.append(transfer)
+        waiting = set(parts)
+        spans: dict[Pair, list[tuple[float, float]]] = defaultdict(list)
+        for name, reply in self._fleet.replay(parts, deadline_s=2 * DEADLINE_S):
+            if isinstance(reply, AgentError):
+                self.errors.update({pair: reply.message for pair in pairs if self._names[pair[0]] == name})
+                if name in waiting:
+                    return {}
+                continue
+            if reply.HasField("ready"):
+                waiting.discard(name)
+                if not waiting:
+                    self._fleet.start(parts, replay_id)
+                continue
+            pair = pairs[reply.done.id // FLOWS]
+            if reply.done.error:
+                self.errors[pair] = reply.done.error
+                continue
+            self.bytes_sent += reply.done.bytes
+            spans[pair].append((reply.done.start_s, reply.done.finish_s))
+        ends = {
+            pair: (min(start for start, _ in each), max(finish for _, finish in each))
+            for pair, each in spans.items()
+            if len(each) == FLOWS
+        }
+        found: dict[Pair, Series] = {}
+        for group in groups:
+            if all(pair in ends for pair in group):
+                mine = {pair: (8.0 * sizes[pairs.index(pair)], *ends[pair]) for pair in group}
+                found |= _until_first_end(mine, expect_bps)
+        return found
+
+
+def _series(reply: pb.ProbeReply) -> Series | None:
+    """What a probe's receiver got, or None."""
+    train = reply.gated_train
+    if train.bin_bytes:
+        bits = 8.0 * GOODPUT_PER_WIRE * np.array(train.bin_bytes, dtype=np.float64)
+        steady = train.verdict == pb.VERDICT_PATH_LIMITED
+        steady_bps = GOODPUT_PER_WIRE * train.rate_bps if steady else math.nan
+        # A queue that is never empty but gives changing rates is shared.
+        filled = steady or train.refusal.startswith(UNSTEADY)
+        # The receivers' clocks: hosts of one cloud agree to a millisecond or so.
+        return Series(train.first_unix_ns / 1e9, train.bin_s, bits, TRAIN_SETTLE_S, steady_bps, filled)
+    if reply.error:
+        return None
+    if not reply.bulk.flows or not reply.bulk.flows[0].bin_bytes:
+        return None
+    flow = reply.bulk.flows[0]
+    # Agents hear of a round at the same time, and a probe is done when its last byte is confirmed.
+    start_s = reply.started_s + reply.seconds - flow.seconds
+    return Series(start_s, BIN_S, 8.0 * np.array(flow.bin_bytes, dtype=np.float64))
+
+
+def _until_first_end(
+    transfers: Mapping[Pair, tuple[float, float, float]], expect_bps: Mapping[Pair, float]
+) -> dict[Pair, Series]:
+    """Tells how transfers of one host went until the first was done, from their ends alone.
+
+    From then on the other is alone and has its own rate; what it carried before is the rest. That is exact for two, but
+    too low where the other then stalls, as all bytes over all the time are too low where it is slow by nature.
+    The higher of the two sums holds.
+
+    Args:
+        transfers: pair to bits, start and end in seconds.
+        expect_bps: what each carries alone.
+    """
+    begin = max(start for _, start, _ in transfers.values())
+    first_end = max(min(end for _, _, end in transfers.values()), begin + 1e-6)
+    last_end = max(end for _, _, end in transfers.values())
+    whole = sum(bits for bits, _, _ in transfers.values())
+    before = {p: max(0.0, bits - expect_bps[p] * (end - first_end)) for p, (bits, _, end) in transfers.items()}
+    least = whole / (last_end - begin) * (first_end - begin)
+    raised = max(1.0, least / sum(before.values()))
+    bins = max(1, round((first_end - begin) / BIN_S))
+    # One bin more: the last bin of a series is taken for an incomplete one.
+    return {
+        pair: Series(begin, (first_end - begin) / bins, np.full(bins + 1, raised * bits / bins))
+        for pair, bits in before.items()
+    }

@@ -1,0 +1,154 @@
+"""What an interrupted measurement had found, so that the next call can go on from there.
+
+Answers are appended as they come, one JSON line each, to a file beside the History that will be written. The file is
+removed when the History is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import math
+import os
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+from gavotte.errors import FormatError, GavotteError
+from gavotte.formats.history import VERDICTS
+from gavotte.measure.methods import Reading
+from gavotte.measure.results import PathResult, Results
+
+FORMAT = "gavotte/measuring/1"
+
+
+def journal_path(output: Path) -> Path:
+    """Where the journal of a History is kept until that is written."""
+    return output.with_name(output.name + ".partial")
+
+
+class Journal(AbstractContextManager["Journal"]):
+    """An open journal. Leaving the block without an error removes the file.
+
+    Attributes:
+        run_id: the run that holds, or held, the agents; None = none has.
+    """
+
+    def __init__(self, path: Path, results: Results, *, seed: int, resume: bool) -> None:
+        """Opens, or goes on with, a journal.
+
+        Args:
+            path: the file.
+            results: filled with what the file holds when resuming.
+            seed: must be the same as before.
+            resume: whether an existing file is gone on with; otherwise it is an error.
+
+        Raises:
+            GavotteError: when there is a journal and `resume` was not asked for, or it is of another measurement.
+        """
+        self._path = path
+        self.run_id: str | None = None
+        head = {
+            "format": FORMAT,
+            "hosts": results.inventory.names,
+            "method": results.method,
+            "count": results.count,
+            "seed": seed,
+        }
+        if path.exists() and not resume:
+            raise GavotteError(
+                f"{path}: an interrupted measurement is there", hint="go on with --resume, or remove the file"
+            )
+        try:
+            self._stream: IO[str] = path.open("a", encoding="utf-8")
+            self._lock()
+            if resume:
+                self.run_id = _replay(path, head, results)
+            if path.stat().st_size == 0:
+                self._write(head)
+        except OSError as error:
+            raise FormatError(str(path), "", f"cannot be written: {error.strerror}", "check the folder") from None
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._stream.close()
+            raise GavotteError(f"{self._path}: its measurement is under way", hint="wait for its end") from None
+
+    def hold(self, run_id: str) -> None:
+        """Appends the run that holds the agents: if it is killed, they can be taken over under this name."""
+        if run_id != self.run_id:
+            self.run_id = run_id
+            self._write({"run": run_id})
+
+    def add(self, snapshot: int, source: int, target: int, result: PathResult) -> None:
+        """Appends one answer."""
+        reading = {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(result.reading).items()}
+        if reading["high_bps"] == math.inf:
+            reading["high_bps"] = None
+        entry = {"at": [snapshot, source, target], "rtt_s": result.rtt_s, "hops": result.hops, "reading": reading}
+        self._write(entry)
+
+    def begin(self, snapshot: int, time_s: float) -> None:
+        """Appends the start of a snapshot."""
+        self._write({"snapshot": snapshot, "time_s": time_s})
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        try:
+            self._stream.write(json.dumps(entry) + "\n")
+            self._stream.flush()
+        except OSError as error:
+            raise FormatError(str(self._path), "", f"cannot be written: {error.strerror}", "free some space") from None
+
+    def close(self) -> None:
+        """Closes the file and keeps it."""
+        # A line that a full disk did not take is tried once more here; that was told.
+        with contextlib.suppress(OSError):
+            self._stream.close()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.close()
+        if kind is None:
+            self._path.unlink(missing_ok=True)
+
+
+def _replay(path: Path, head: dict[str, Any], results: Results) -> str | None:
+    """Fills in what a journal holds and cuts off a last line that was being written; returns the run, if it tells."""
+    run_id: str | None = None
+    try:
+        text = path.read_bytes()
+        whole = text[: text.rfind(b"\n") + 1]
+        if len(whole) < len(text):
+            os.truncate(path, len(whole))
+        lines = whole.decode("utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise FormatError(str(path), "", f"cannot be read: {error.strerror}", "remove it") from None
+    for number, line in enumerate(lines):
+        try:
+            entry = json.loads(line)
+            if number == 0:
+                if entry != head:
+                    raise GavotteError(
+                        f"{path}: is of another measurement",
+                        hint="use the same hosts, method, count and seed, or remove it",
+                    )
+            elif "run" in entry:
+                run_id = str(entry["run"])
+            elif "snapshot" in entry:
+                results.times_s[int(entry["snapshot"])] = float(entry["time_s"])
+            else:
+                snapshot, source, target = (int(part) for part in entry["at"])
+                reading: dict[str, Any] = {k: math.nan if v is None else v for k, v in entry["reading"].items()}
+                result = PathResult(Reading(**reading), float(entry["rtt_s"]), int(entry["hops"]))
+                size = len(head["hosts"])
+                if not (0 <= snapshot < head["count"] and 0 <= source < size and 0 <= target < size):
+                    raise ValueError
+                if reading["verdict"] not in VERDICTS:
+                    raise ValueError
+                results.add(snapshot, source, target, result)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise FormatError(str(path), f"line {number + 1}", "is damaged", "remove the file") from None
+    return run_id

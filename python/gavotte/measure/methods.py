@@ -1,0 +1,254 @@
+"""The ways to measure one path, each with its probe, its cost and how its answer is read."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from gavotte.agents import agent_pb2 as pb
+from gavotte.formats.rates import GOODPUT_PER_WIRE, UDP_PAYLOAD_BYTES
+
+BURSTS = 10
+BURST_PACKETS = 200
+BURST_GAP_S = 0.001
+"""Choreo section 4.1: K = 10 bursts of B = 200 packets, 1 ms apart (its EC2 values)."""
+
+TYPICAL_TRAIN_BYTES = 5_000_000
+TRAIN_BYTES = 64_000_000
+"""Most bytes of a gated train: empties a bucket of 60 MB. Seen: 1 to 10 MB up to 1 Gbit/s without a deep bucket."""
+TRAIN_MAX_S = 1.0
+
+BULK_S = 1.0
+BULK_BIN_S = 0.01
+ASSUMED_RATE_BPS = 1e9
+"""Only for the printed estimate of what a bulk measurement will send."""
+
+PINGPONG_BYTES = (1, 1 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 8_000_000)
+PINGPONG_REPETITIONS = 1
+"""RPCA section IV-B measures alpha with 1 byte and beta with 8 MB; the sizes between show whether a line fits."""
+
+Verdict = Literal["path-limited", "host-limited", "bucket-not-exhausted", "unproven"]
+"""What a rate stands for; all but the first are lower bounds, or, for `unproven`, nobody knows."""
+
+
+Engine = Literal["gavotte", "iperf3"]
+ENGINES: tuple[Engine, ...] = ("gavotte", "iperf3")
+_ENGINES: dict[Engine, pb.BulkEngine] = {"gavotte": pb.BULK_ENGINE_OWN, "iperf3": pb.BULK_ENGINE_IPERF3}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one probe says of its path. Rates are TCP goodput in bit/s.
+
+    Attributes:
+        goodput_bps: the path's rate.
+        low_bps: lower end of its 95 % interval; NaN = the method has none.
+        high_bps: upper end.
+        peak_bps: rate while the token bucket lasts; NaN = not told.
+        bucket_bytes: depth of the bucket, wire bytes; NaN = not told.
+        loss: share of packets lost; NaN = not told.
+        verdict: what the rate stands for.
+        refusal: why there is no rate; empty = there is one.
+        alpha_s: one-way latency, where the method has its own; NaN = half the round trip before the probe.
+        residual: relative RMS of what the alpha-beta line leaves unexplained; NaN = no line.
+        jain: Jain's fairness index of parallel flows, 1/n to 1; NaN = one flow.
+    """
+
+    goodput_bps: float
+    low_bps: float = math.nan
+    high_bps: float = math.nan
+    peak_bps: float = math.nan
+    bucket_bytes: float = math.nan
+    loss: float = math.nan
+    verdict: Verdict = "unproven"
+    refusal: str = ""
+    alpha_s: float = math.nan
+    residual: float = math.nan
+    jain: float = math.nan
+
+
+def refused(reason: str) -> Reading:
+    """A reading without a rate."""
+    return Reading(goodput_bps=math.nan, refusal=reason)
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to measure a path.
+
+    Attributes:
+        name: as `--method` takes it.
+        duplex: whether both directions of a pair can be probed in one round.
+        probe: builds the probe (without round and peer).
+        bytes_per_path: most payload bytes one path costs.
+        typical_bytes_per_path: what one path costs as a rule.
+        seconds_per_round: typical time of one round, for the printed budget.
+        read: reads an answer without error.
+    """
+
+    name: str
+    duplex: bool
+    probe: Callable[[], pb.Probe]
+    bytes_per_path: int
+    typical_bytes_per_path: int
+    seconds_per_round: float
+    read: Callable[[pb.ProbeReply], Reading]
+
+
+def _choreo_probe() -> pb.Probe:
+    train = pb.BurstTrain(bursts=BURSTS, packets=BURST_PACKETS, payload_bytes=UDP_PAYLOAD_BYTES, gap_s=BURST_GAP_S)
+    return pb.Probe(burst_train=train)
+
+
+def _read_choreo(reply: pb.ProbeReply) -> Reading:
+    """Choreo section 3.1 as printed: the smaller of the dispersion rate and Mathis' bound.
+
+    The paper takes the rate in UDP payload for the TCP throughput; so does this baseline (1.7 % high).
+    """
+    train = reply.burst_train
+    rate_bps = min(train.rate_bps, train.mathis_bps) if train.mathis_bps > 0 else train.rate_bps
+    lost = max(train.sent - train.received - train.overflow, 0)
+    return Reading(goodput_bps=rate_bps, loss=lost / train.sent if train.sent else math.nan)
+
+
+def _read_bulk(reply: pb.ProbeReply) -> Reading:
+    rates = [8 * flow.bytes / flow.seconds for flow in reply.bulk.flows if flow.seconds > 0]
+    return Reading(goodput_bps=reply.bulk.goodput_bps, jain=jain_index(rates) if len(rates) > 1 else math.nan)
+
+
+def jain_index(rates: Sequence[float]) -> float:
+    """Fairness of shares: (sum x)^2 / (n sum x^2), 1 when all are equal (Jain 1984; OSMeF section IV)."""
+    squares = sum(rate * rate for rate in rates)
+    return sum(rates) ** 2 / (len(rates) * squares) if squares else math.nan
+
+
+def bulk(*, flows: int = 1, seconds: float = BULK_S, congestion: str = "cubic", engine: Engine = "gavotte") -> Method:
+    """Bulk TCP for a fixed time, in 10 ms bins at the receiver.
+
+    Args:
+        flows: parallel connections.
+        seconds: how long.
+        congestion: pinned on every socket.
+        engine: who sends and counts: the agents, or the hosts' iperf3 (then without bins).
+    """
+    asked = pb.Bulk(seconds=seconds, flows=flows, congestion=congestion, bin_s=BULK_BIN_S, engine=_ENGINES[engine])
+    probe = pb.Probe(bulk=asked)
+    return Method(
+        name="bulk",
+        # A stream's acknowledgements would share the other direction's cap.
+        duplex=False,
+        probe=lambda: copied(probe),
+        bytes_per_path=int(ASSUMED_RATE_BPS / 8 * seconds),
+        typical_bytes_per_path=int(ASSUMED_RATE_BPS / 8 * seconds),
+        seconds_per_round=seconds + (0.1 if engine == "gavotte" else 0.5),
+        read=_read_bulk,
+    )
+
+
+def copied(probe: pb.Probe) -> pb.Probe:
+    """A probe of its own, to fill in round and peer."""
+    own = pb.Probe()
+    own.CopyFrom(probe)
+    return own
+
+
+def _pingpong_probe() -> pb.Probe:
+    return pb.Probe(ping_pong=pb.PingPong(bytes=PINGPONG_BYTES, repetitions=PINGPONG_REPETITIONS, congestion="cubic"))
+
+
+def _read_pingpong(reply: pb.ProbeReply) -> Reading:
+    """Latency from 1 byte, bandwidth from 8 MB (RPCA section IV-B), and how well a line explains what lies between."""
+    times = {size.bytes: statistics.median(size.seconds) for size in reply.ping_pong.sizes if size.seconds}
+    if PINGPONG_BYTES[0] not in times or PINGPONG_BYTES[-1] not in times:
+        return refused("the ping-pong ended early")
+    largest = PINGPONG_BYTES[-1]
+    _, _, residual = alpha_beta(list(times), list(times.values()))
+    return Reading(goodput_bps=8 * largest / times[largest], alpha_s=times[PINGPONG_BYTES[0]], residual=residual)
+
+
+def alpha_beta(sizes: Sequence[int], times_s: Sequence[float]) -> tuple[float, float, float]:
+    """Fits time = alpha + bytes / beta, each size weighing the same in relative terms.
+
+    Args:
+        sizes: message sizes, bytes.
+        times_s: one-way times.
+
+    Returns:
+        alpha in seconds (at least 0), beta in bytes/s, and the relative RMS residual.
+    """
+    size, time_s = np.asarray(sizes, dtype=np.float64), np.asarray(times_s, dtype=np.float64)
+    design = np.column_stack([1 / time_s, size / time_s])
+    (alpha_s, per_byte_s), *_ = np.linalg.lstsq(design, np.ones_like(size), rcond=None)
+    alpha_s = max(float(alpha_s), 0.0)
+    left = (alpha_s + size * per_byte_s) / time_s - 1
+    return alpha_s, float(1 / per_byte_s) if per_byte_s > 0 else math.inf, float(np.sqrt(np.mean(left**2)))
+
+
+def _train_probe() -> pb.Probe:
+    return pb.Probe(gated_train=pb.GatedTrain(max_bytes=TRAIN_BYTES, max_seconds=TRAIN_MAX_S))
+
+
+_VERDICTS: dict[int, Verdict] = {
+    pb.VERDICT_PATH_LIMITED: "path-limited",
+    pb.VERDICT_HOST_LIMITED: "host-limited",
+    pb.VERDICT_BUCKET_NOT_EXHAUSTED: "bucket-not-exhausted",
+}
+
+
+def _read_train(reply: pb.ProbeReply) -> Reading:
+    """The sustained wire rate as TCP delivers it; a lower bound where the verdict says so."""
+    train = reply.gated_train
+    return Reading(
+        goodput_bps=train.rate_bps * GOODPUT_PER_WIRE,
+        low_bps=train.low_bps * GOODPUT_PER_WIRE,
+        high_bps=train.high_bps * GOODPUT_PER_WIRE,
+        peak_bps=train.peak_bps * GOODPUT_PER_WIRE,
+        bucket_bytes=train.bucket_bytes if train.HasField("bucket_bytes") else math.nan,
+        loss=train.loss,
+        verdict=_VERDICTS.get(train.verdict, "unproven"),
+        refusal=train.refusal,
+    )
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method(
+            name="train",
+            # Two trains at once would delay each other's answers, and a host's cap is for what it sends alone.
+            duplex=False,
+            probe=_train_probe,
+            bytes_per_path=TRAIN_BYTES,
+            typical_bytes_per_path=TYPICAL_TRAIN_BYTES,
+            seconds_per_round=0.15,
+            read=_read_train,
+        ),
+        Method(
+            name="choreo",
+            # A train that fills the receiver's egress queue would hold up the answers to the 1-byte pings, and
+            # Mathis' bound falls with the round-trip time: 5 Mbit/s for a path of 190 was seen.
+            duplex=False,
+            probe=_choreo_probe,
+            bytes_per_path=BURSTS * BURST_PACKETS * UDP_PAYLOAD_BYTES,
+            typical_bytes_per_path=BURSTS * BURST_PACKETS * UDP_PAYLOAD_BYTES,
+            seconds_per_round=0.2,
+            read=_read_choreo,
+        ),
+        bulk(),
+        Method(
+            name="pingpong",
+            duplex=False,
+            probe=_pingpong_probe,
+            bytes_per_path=sum(PINGPONG_BYTES) * (PINGPONG_REPETITIONS + 1),
+            typical_bytes_per_path=sum(PINGPONG_BYTES) * (PINGPONG_REPETITIONS + 1),
+            # 8 MB to and fro at 100 Mbit/s, once more for warming up.
+            seconds_per_round=2.8,
+            read=_read_pingpong,
+        ),
+    )
+}

@@ -1,0 +1,109 @@
+"""Which pairs are probed at the same time: disjoint pairs, never two on one known shared link."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+
+Pair = tuple[int, int]
+Links = Mapping[Pair, frozenset[str]]
+"""Pair of hosts (source, target) to the shared links its traffic crosses; a pair left out crosses none."""
+
+
+def disjoint_rounds(size: int, *, seed: int) -> list[list[Pair]]:
+    """Splits all unordered pairs of hosts into rounds in which no host appears twice.
+
+    The circle method gives a 1-factorisation of the complete graph: N - 1 rounds of N/2 pairs (N rounds for
+    an odd N). Hosts and rounds are shuffled, so that each epoch meets another order and no pair is always
+    probed beside the same others.
+
+    Args:
+        size: number of hosts N.
+        seed: of the order.
+
+    Returns:
+        rounds of (i, j) with i != j, each unordered pair exactly once; which end comes first is random.
+    """
+    if size < 2:
+        return []
+    rng = random.Random(seed)
+    order: list[int | None] = list(range(size))
+    rng.shuffle(order)
+    if size % 2:
+        order.append(None)
+    half = len(order) // 2
+    rounds = []
+    for _ in range(len(order) - 1):
+        pairs = []
+        for a, b in zip(order[:half], reversed(order[half:]), strict=True):
+            if a is not None and b is not None:
+                pairs.append((a, b) if rng.random() < 0.5 else (b, a))
+        rounds.append(pairs)
+        order = [order[0], order[-1], *order[1:-1]]
+    rng.shuffle(rounds)
+    return rounds
+
+
+def directed_rounds(size: int, *, seed: int, duplex: bool) -> list[list[Pair]]:
+    """Rounds of directed probes that cover every ordered pair of hosts once.
+
+    Args:
+        size: number of hosts N.
+        seed: of the order.
+        duplex: probe both directions of a pair in the same round (N - 1 rounds), or in two (2N - 2).
+
+    Returns:
+        rounds of (source, target).
+    """
+    rounds = disjoint_rounds(size, seed=seed)
+    if duplex:
+        return [[direction for a, b in pairs for direction in ((a, b), (b, a))] for pairs in rounds]
+    return [half for pairs in rounds for half in (list(pairs), [(b, a) for a, b in pairs])]
+
+
+def apart(rounds: Iterable[Sequence[Pair]], links: Links) -> list[list[Pair]]:
+    """Parts each round until no two of its pairs cross one shared link.
+
+    First fit: a round with k pairs on one link becomes k rounds, and pairs that cross none stay in the first.
+
+    Args:
+        rounds: of (source, target).
+        links: what each pair crosses.
+    """
+    parted: list[list[Pair]] = []
+    for pairs in rounds:
+        slots: list[tuple[list[Pair], set[str]]] = []
+        for pair in pairs:
+            crossed = links.get(pair, frozenset())
+            slot = next((slot for slot in slots if not slot[1] & crossed), None)
+            if slot is None:
+                slot = ([], set())
+                slots.append(slot)
+            slot[0].append(pair)
+            slot[1].update(crossed)
+        parted.extend(slot[0] for slot in slots)
+    return parted
+
+
+def packed(pairs: Iterable[Pair], links: Links, *, alone: bool = False) -> list[list[Pair]]:
+    """Packs some pairs into few rounds of disjoint hosts and links, by first fit in the given order.
+
+    Args:
+        pairs: (source, target), each once.
+        links: what each pair crosses.
+        alone: one pair a round instead, so that nothing else of ours is on the network.
+    """
+    if alone:
+        return [[pair] for pair in pairs]
+    rounds: list[tuple[list[Pair], set[int], set[str]]] = []
+    for pair in pairs:
+        crossed = links.get(pair, frozenset())
+        for placed, hosts, busy in rounds:
+            if not hosts & set(pair) and not busy & crossed:
+                placed.append(pair)
+                hosts.update(pair)
+                busy.update(crossed)
+                break
+        else:
+            rounds.append(([pair], set(pair), set(crossed)))
+    return [placed for placed, _, _ in rounds]

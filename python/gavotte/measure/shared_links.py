@@ -1,0 +1,45 @@
+"""Which shared links each pair's traffic crosses, from what an earlier Network knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gavotte.formats.network import Network
+from gavotte.measure.rounds import Pair
+
+
+def shared_links(network: Network, names: Sequence[str]) -> dict[Pair, frozenset[str]]:
+    """Looks up the limited group links between hosts.
+
+    A group's uplink is crossed by a pair that leaves it, its downlink by one that enters it. Links that are as fast as
+    all members together cannot be filled by probes of disjoint pairs, and are left out.
+
+    Args:
+        network: earlier belief; hosts it does not know cross nothing.
+        names: hosts in the order of the pairs' indices.
+
+    Returns:
+        (source, target) to names of links, for pairs that cross any.
+    """
+    egress = {host.name: host.egress_bps or float("inf") for host in network.hosts}
+    ingress = {host.name: host.ingress_bps or float("inf") for host in network.hosts}
+    found: dict[Pair, frozenset[str]] = {}
+    members = {group.name: set(group.members) for group in network.groups}
+    # A group holds the members of the groups below it, too; from the leaves up.
+    for _ in network.groups:
+        for group in network.groups:
+            if group.parent is not None:
+                members[group.parent] |= members[group.name]
+    tight_up = {g.name for g in network.groups if g.up_bps and g.up_bps < sum(egress[m] for m in members[g.name])}
+    tight_down = {
+        g.name for g in network.groups if g.down_bps and g.down_bps < sum(ingress[m] for m in members[g.name])
+    }
+    for i, source in enumerate(names):
+        for j, target in enumerate(names):
+            if i == j:
+                continue
+            crossed = {f"up {g}" for g in tight_up if source in members[g] and target not in members[g]}
+            crossed |= {f"down {g}" for g in tight_down if target in members[g] and source not in members[g]}
+            if crossed:
+                found[i, j] = frozenset(crossed)
+    return found

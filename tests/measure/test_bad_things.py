@@ -1,0 +1,229 @@
+"""What goes wrong while measuring: hosts vanish, disks fill up, controllers are killed, two runs meet."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gavotte import lab
+from gavotte.agents import Budget, enrolled
+from gavotte.agents.binary import agent_binary
+from gavotte.errors import AgentError
+from gavotte.formats.app import App
+from gavotte.formats.history import read_history
+from gavotte.formats.inventory import Inventory, read_inventory
+from gavotte.formats.placement import Placement
+from gavotte.formats.topology import read_topology
+from gavotte.measure import bulk, measure
+from gavotte.run import run
+
+pytestmark = pytest.mark.lab
+
+GAVOTTE = Path(sys.executable).with_name("gavotte")
+HOSTS = ["h0", "h1", "h2", "h3", "h4", "h5"]
+VICTIM = "h3"
+
+CLOUD = """
+format = "gavotte/topology/1"
+[[switch]]
+name = "core"
+[[switch]]
+name = "tor0"
+parent = "core"
+up = "1gbit"
+[[switch]]
+name = "tor1"
+parent = "core"
+up = "1gbit"
+""" + "".join(
+    f'[[host]]\nname = "{name}"\nswitch = "tor{index // 3}"\negress = "200mbit"\n' for index, name in enumerate(HOSTS)
+)
+
+KILL_AGENT = """
+for process in /proc/[0-9]*; do
+    if [ "$(cat $process/comm 2>/dev/null)" = "$0" ] &&
+       [ "$(readlink $process/ns/net)" = "$(readlink /proc/self/ns/net)" ]; then
+        kill -9 "${process#/proc/}"
+    fi
+done
+"""
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[lab.Session]:
+    """Six hosts in two racks, of its own: things get broken here."""
+    path = tmp_path / "bad.topology.toml"
+    path.write_text(CLOUD)
+    with lab.session(read_topology(path), source="bad things") as session:
+        yield session
+
+
+def kill(session: lab.Session, _address: str) -> None:
+    comm = Path(agent_binary()).name[:15]
+    session.run(VICTIM, ["sh", "-c", KILL_AGENT, comm])
+
+
+def unplug(session: lab.Session, _address: str) -> None:
+    assert session.run(VICTIM, ["ip", "link", "set", "eth0", "down"]).returncode == 0
+
+
+def blackhole(session: lab.Session, address: str) -> None:
+    assert session.run("tor1", ["ip", "route", "add", "blackhole", f"{address}/32"]).returncode == 0
+
+
+def address_of(inventory: Inventory, name: str) -> str:
+    return next(host.address for host in inventory.host if host.name == name)
+
+
+@pytest.mark.parametrize("bad", [kill, unplug, blackhole])
+@pytest.mark.parametrize("after", [0, 9], ids=["from the start", "in the middle"])
+def test_a_host_that_vanishes_does_not_hold_up_the_others(
+    cloud: lab.Session, bad: Callable[[lab.Session, str], None], after: int
+) -> None:
+    inventory = read_inventory(cloud.hosts_file)
+    address = address_of(inventory, VICTIM)
+    done = False
+
+    def progress(count: int, _total: int) -> None:
+        nonlocal done
+        if count >= after and not done:
+            done = True
+            bad(cloud, address)
+
+    # Trains would be over before the host is gone.
+    result = measure(inventory, method=bulk(seconds=0.5), progress=progress, seed=1)
+    assert done
+    assert list(result.lost) == [VICTIM]
+    assert not result.missing
+    assert not result.failures
+    rest = [index for index, name in enumerate(HOSTS) if name != VICTIM]
+    rates = result.history.beta_Bps[0][np.ix_(rest, rest)]
+    assert np.isfinite(rates[~np.eye(len(rest), dtype=bool)]).all()
+    # Undisturbed, 7 s. A host that holds up the others costs a minute and more.
+    assert result.seconds < 30
+
+
+def test_a_snapshot_after_the_loss_goes_without_the_host(cloud: lab.Session) -> None:
+    inventory = read_inventory(cloud.hosts_file)
+    blackhole(cloud, address_of(inventory, VICTIM))
+    result = measure(inventory, count=2, again=True)
+    assert list(result.lost) == [VICTIM]
+    assert not result.failures
+    assert result.answered == 20
+    assert result.seconds < 40
+
+
+@pytest.mark.parametrize("bad", [kill, unplug, blackhole])
+def test_a_host_that_vanishes_ends_a_run(cloud: lab.Session, bad: Callable[[lab.Session, str], None]) -> None:
+    inventory = read_inventory(cloud.hosts_file)
+    app = App.model_validate(
+        {
+            "format": "gavotte/app/1",
+            "name": "one",
+            "task": [{"name": task} for task in ("x", "y", "z")],
+            "transfer": [
+                {"source": "x", "target": "y", "bytes": 1_000_000, "phase": 0},
+                {"source": "x", "target": "z", "bytes": 500_000_000, "phase": 0},
+            ],
+        }
+    )
+    placement = Placement(
+        apps=["one"],
+        method="greedy",
+        assignment={"x": "h0", "y": "h1", "z": VICTIM},
+        completion_s=1,
+        bound_s=0,
+        optimal=False,
+        bottleneck="",
+        elapsed_s=0,
+        seed=0,
+    )
+    begin = time.monotonic()
+    with pytest.raises(AgentError, match=r"h0 to h3|agent on h3"):
+        run(placement, [app], inventory, progress=lambda *_: bad(cloud, address_of(inventory, VICTIM)))
+    # Without an error the transfer would wait its 600 s.
+    assert time.monotonic() - begin < 60
+
+
+def test_an_agent_held_by_another_run_says_so(small_cloud: lab.Session) -> None:
+    inventory = read_inventory(small_cloud.hosts_file)
+    with (
+        enrolled(inventory, Budget(1 << 20, 60.0)) as fleet,
+        pytest.raises(AgentError, match=f"agent on . refuses the run: held by run `{fleet.run_id}`"),
+    ):
+        measure(inventory)
+
+
+def gavotte(*arguments: str | Path, preexec_fn: Callable[[], None] | None = None) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [GAVOTTE, *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=preexec_fn,
+    )
+
+
+def test_a_full_disk_is_one_line(small_cloud: lab.Session, tmp_path: Path) -> None:
+    output = tmp_path / "h.npz"
+    process = gavotte(
+        "measure",
+        "--hosts",
+        small_cloud.hosts_file,
+        "-o",
+        output,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600)),
+    )
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 1
+    errors = [line for line in said.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert "cannot be written: File too large" in errors[0]
+    assert "Traceback" not in said
+    assert not output.exists()
+    # What was found before is kept, and can be gone on with.
+    again = gavotte("measure", "--hosts", small_cloud.hosts_file, "-o", output, "--resume")
+    assert again.communicate(timeout=60)[1]
+    assert again.returncode == 0
+    assert read_history(output).answered
+
+
+def test_a_killed_measurement_goes_on(small_cloud: lab.Session, tmp_path: Path) -> None:
+    output = tmp_path / "h.npz"
+    journal = tmp_path / "h.npz.partial"
+    arguments = ("measure", "--hosts", small_cloud.hosts_file, "-o", output, "--count", "3")
+    process = gavotte(*arguments)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        # Within the second snapshot: a head, the run, the start of two snapshots, 6 paths and 1 more.
+        if journal.exists() and journal.read_bytes().count(b"\n") >= 11:
+            break
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGSTOP)
+    second = gavotte(*arguments, "--resume")
+    said = second.communicate(timeout=60)[1]
+    assert "is under way" in said
+    assert second.returncode == 1
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert journal.exists()
+    assert not output.exists()
+    kept = journal.read_bytes().count(b'"at"')
+    journal.write_bytes(journal.read_bytes() + b'{"at": [1, 2')
+    resumed = gavotte(*arguments, "--resume", "--json")
+    said = resumed.communicate(timeout=60)[1]
+    assert resumed.returncode == 0, said
+    assert not journal.exists()
+    history = read_history(output)
+    assert history.snapshots == 3
+    assert 7 <= kept < 18
+    assert np.isfinite(history.beta_Bps[:, ~np.eye(3, dtype=bool)]).all()

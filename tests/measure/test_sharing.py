@@ -1,0 +1,182 @@
+"""Experiments are few, load one link each, never meet, and their sums are judged with care."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from tests.measure.oracle import Oracle
+from tests.measure.random_clouds import KINDS, random_cloud
+
+from gavotte.formats.tree import Pair, tree_of
+from gavotte.measure.carrier import _until_first_end
+from gavotte.measure.overlap import MIN_OVERLAP_S, Series, Together, judge, together
+from gavotte.measure.sharing import ATTEMPTS, run_experiments, typical_rate
+from gavotte.measure.trials import Trial, Way, plan_trials, rounds_of
+
+
+def planned(kind: str, seed: int, hosts: int) -> tuple[Oracle, list[Trial]]:
+    oracle = random_cloud(kind, seed, hosts=hosts).oracle()
+    history = oracle.history()
+    tree = tree_of(history.hosts, history.hops)
+    return oracle, plan_trials(tree, typical_rate(history), hosts=range(tree.size), seed=seed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(5))
+def test_each_link_has_one_experiment_whose_pairs_all_cross_it(kind: str, seed: int) -> None:
+    oracle, trials = planned(kind, seed, 12)
+    tree = tree_of(oracle.names, oracle.hops)
+    assert len({trial.link for trial in trials}) == len(trials)
+    assert {trial.link for trial in trials} == {
+        link
+        for link, it in enumerate(tree.links)
+        if len({pair for s in it.sources for t in it.targets if link in tree.path(*(pair := (s, t)))}) > 1
+    }
+    for trial in trials:
+        assert len(set(trial.pairs)) == len(trial.pairs) > 1
+        assert all(trial.link in tree.path(*pair) for pair in trial.pairs)
+
+
+def test_the_number_of_experiments_grows_with_hosts_not_with_pairs() -> None:
+    few, many = (len(planned("tor", 0, hosts)[1]) for hosts in (16, 64))
+    assert many < 5 * few
+    assert many < 4 * 64
+
+
+def test_uplinks_are_loaded_by_every_host_behind_them() -> None:
+    oracle, trials = planned("tor", 1, 16)
+    tree = tree_of(oracle.names, oracle.hops)
+    for trial in trials:
+        if len(tree.links[trial.link].sources) > 1 and len(tree.links[trial.link].targets) > 1:
+            assert {source for source, _ in trial.pairs} == tree.links[trial.link].sources or len(
+                {target for _, target in trial.pairs}
+            ) == len(trial.pairs)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_experiments_of_one_round_share_no_link(kind: str) -> None:
+    oracle, trials = planned(kind, 3, 20)
+    tree = tree_of(oracle.names, oracle.hops)
+    rounds = rounds_of(tree, trials)
+    assert sorted((t.link, t.pairs) for members in rounds for t in members) == sorted((t.link, t.pairs) for t in trials)
+    assert len(rounds) < len(trials)
+    for members in rounds:
+        crossed = [{link for pair in trial.pairs for link in tree.path(*pair)} for trial in members]
+        assert len(set().union(*crossed)) == sum(len(links) for links in crossed)
+
+
+def test_the_same_seed_gives_the_same_experiments() -> None:
+    assert planned("core", 5, 12)[1] == planned("core", 5, 12)[1]
+
+
+def test_pairs_never_measured_and_hosts_not_there_are_not_used() -> None:
+    oracle = random_cloud("hose", 0, hosts=8).oracle()
+    history = oracle.history()
+    rate = typical_rate(history)
+    rate[0, :] = np.nan
+    tree = tree_of(history.hosts, history.hops)
+    trials = plan_trials(tree, rate, hosts=range(1, tree.size - 1), seed=0)
+    assert trials
+    used = {host for trial in trials for pair in trial.pairs for host in pair}
+    assert used.isdisjoint({0, tree.size - 1})
+
+
+class Faulty(Oracle):
+    """Pairs from one host never answer."""
+
+    def carry(self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], way: Way) -> dict[Pair, Series]:
+        found = super().carry(groups, expect_bps, way)
+        return {pair: series for pair, series in found.items() if pair[0] != 0}
+
+
+def test_pairs_that_do_not_answer_leave_the_rest_alone() -> None:
+    cloud = random_cloud("hose", 2, hosts=8)
+    oracle = Faulty(cloud.topology)
+    history = oracle.history()
+    tree = tree_of(history.hosts, history.hops)
+    result = run_experiments(oracle, tree, typical_rate(history), hosts=range(tree.size), seed=0)
+    assert result.evidence
+    assert all(oracle.names[0] != source for record in result.evidence for source, _ in record.pairs)
+
+
+def test_losses_are_confirmed_and_the_rest_is_not_repeated() -> None:
+    cloud = random_cloud("hose", 1, hosts=8)
+    oracle = cloud.oracle()
+    history = oracle.history()
+    tree = tree_of(history.hosts, history.hops)
+    seen: list[tuple[int, int]] = []
+    result = run_experiments(
+        oracle,
+        tree,
+        typical_rate(history),
+        hosts=range(tree.size),
+        seed=0,
+        progress=lambda done, known: seen.append((done, known)),
+    )
+    by_subject: dict[str, list[str]] = {}
+    for record in result.evidence:
+        by_subject.setdefault(record.subject, []).append(record.verdict)
+    assert "shared" in {verdict for verdicts in by_subject.values() for verdict in verdicts}
+    for verdicts in by_subject.values():
+        settled = verdicts == ["independent"] or verdicts.count("shared") > 1
+        assert settled or "unknown" in verdicts
+        assert len(verdicts) <= ATTEMPTS
+    assert seen[-1] == (len(result.evidence), len(result.evidence))
+
+
+def steady(start_s: float, bps: float, seconds: float) -> Series:
+    return Series(start_s, 0.01, np.full(round(seconds / 0.01), bps * 0.01))
+
+
+def test_only_the_time_that_all_send_counts() -> None:
+    found = together([steady(0.0, 100e6, 0.4), steady(0.1, 50e6, 0.4)])
+    assert found.rate_bps == pytest.approx((100e6, 50e6))
+    assert found.overlap_s == pytest.approx(0.29)
+    assert found.low_bps == pytest.approx(150e6)
+
+
+def test_a_short_overlap_says_nothing() -> None:
+    found = together([steady(0.0, 100e6, 0.2), steady(0.16, 100e6, 0.2)])
+    assert found.overlap_s < MIN_OVERLAP_S
+    verdict, reason = judge([100e6, 100e6], found)
+    assert verdict == "unknown"
+    assert "overlap" in reason
+
+
+@pytest.mark.parametrize(
+    ("share", "verdict"), [(0.5, "shared"), (0.9, "unknown"), (0.97, "independent"), (1.1, "independent")]
+)
+def test_the_sum_is_judged_not_the_drop_of_one(share: float, verdict: str) -> None:
+    uneven = Together(0.3, (share * 150e6, share * 50e6), 0.0, 1e9, (math.nan, math.nan), (True, True))
+    assert judge([150e6, 50e6], uneven)[0] == verdict
+
+
+@pytest.mark.parametrize(
+    ("steady", "filled", "verdict"),
+    [
+        ((math.nan, math.nan), (False, True), "unknown"),
+        ((math.nan, math.nan), (True, False), "shared"),
+        ((100e6, 100e6), (True, True), "independent"),
+        ((100e6, math.nan), (True, True), "unknown"),
+        ((60e6, 100e6), (True, True), "shared"),
+    ],
+)
+def test_a_busy_host_is_no_shared_link(steady: tuple[float, float], filled: tuple[bool, bool], verdict: str) -> None:
+    assert judge([100e6, 100e6], Together(0.3, (60e6, 99e6), 0.0, 1e9, steady, filled))[0] == verdict
+
+
+def test_two_transfers_of_a_capped_host_tell_the_cap() -> None:
+    # 100 Mbit/s for both; one is done when it has had a third of it for its 40 Mbit.
+    expect = {(0, 1): 100e6, (0, 2): 100e6}
+    found = _until_first_end({(0, 1): (40e6, 0.0, 0.6), (0, 2): (40e6, 0.0, 0.8)}, expect)
+    both = together(list(found.values()))
+    assert both.sum_bps == pytest.approx(100e6, rel=0.02)
+
+
+def test_two_transfers_of_unlike_rates_that_share_nothing() -> None:
+    expect = {(0, 1): 100e6, (0, 2): 40e6}
+    found = _until_first_end({(0, 1): (40e6, 0.0, 0.4), (0, 2): (16e6, 0.0, 0.4)}, expect)
+    assert together(list(found.values())).rate_bps == pytest.approx((100e6, 40e6), rel=0.02)

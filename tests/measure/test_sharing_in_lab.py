@@ -1,0 +1,66 @@
+"""Real packets: a rack's uplink is told from its hosts' caps, from hop counts and experiments alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gavotte import lab
+from gavotte.agents import Budget, enrolled
+from gavotte.formats.history import read_history, write_history
+from gavotte.formats.inventory import read_inventory
+from gavotte.formats.rates import GOODPUT_PER_WIRE
+from gavotte.formats.topology import Topology
+from gavotte.formats.tree import tree_of
+from gavotte.measure import measure
+from gavotte.measure.paths import trace_paths
+from gavotte.measure.sharing import measure_sharing
+from gavotte.model import model
+
+pytestmark = pytest.mark.lab
+
+UPLINK_BPS = 80e6
+
+
+def two_racks() -> Topology:
+    """Three hosts of 60 Mbit/s in each of two racks, 80 Mbit/s between them."""
+    switches = [{"name": "core"}, *({"name": f"tor{i}", "parent": "core", "up": "80mbit"} for i in range(2))]
+    hosts = [{"name": f"vm{i}", "switch": f"tor{i // 3}", "egress": "60mbit"} for i in range(6)]
+    return Topology.model_validate({"format": "gavotte/topology/1", "switch": switches, "host": hosts})
+
+
+def test_an_uplink_is_found_and_nothing_is_invented(tmp_path: Path) -> None:
+    with lab.session(two_racks(), source="tests") as session:
+        inventory = read_inventory(session.hosts_file)
+        history = measure(inventory, method="choreo").history
+        with enrolled(inventory, Budget(max_bytes=0, max_seconds=120)) as fleet:
+            result = measure_sharing(fleet, history, seed=1)
+    assert result.experiments == len(result.evidence) > 6
+    assert result.bytes_sent > 0
+    write_history(tmp_path / "h.npz", replace(history, evidence=result.evidence))
+    network = model(read_history(tmp_path / "h.npz"))
+    assert {group.name: sorted(group.members) for group in network.groups} == {
+        "rack-0": ["vm0", "vm1", "vm2"],
+        "rack-1": ["vm3", "vm4", "vm5"],
+    }
+    # What a busy machine hides is unknown; what is claimed is true.
+    for group in network.groups:
+        for claimed in (group.up_bps, group.down_bps):
+            assert claimed is None or claimed == pytest.approx(UPLINK_BPS * GOODPUT_PER_WIRE, rel=0.15)
+    for host in network.hosts:
+        assert host.egress_bps is None or host.egress_bps == pytest.approx(60e6 * GOODPUT_PER_WIRE, rel=0.15)
+        assert host.ingress_bps is None
+
+
+def test_routers_on_the_way_are_traced_without_rights(small_cloud: lab.Session) -> None:
+    inventory = read_inventory(small_cloud.hosts_file)
+    with enrolled(inventory, Budget(max_bytes=1 << 20, max_seconds=60)) as fleet:
+        found = trace_paths(fleet, inventory.names, seed=3)
+    assert not found.failures
+    assert np.maximum(found.hops, found.hops.T).tolist() == [[0, 1, 3], [1, 0, 3], [3, 3, 0]]
+    routers = [[address for address in found.addresses[i, j] if address] for i in range(3) for j in range(3)]
+    assert sorted(len(each) for each in routers) == [0, 0, 0, 0, 0, 0, 0, 2, 2]
+    assert tree_of(inventory.names, found.hops).machine == (0, 0, 1)
