@@ -1,0 +1,202 @@
+"""Which links limit, and to what, from what pairs carried together (Choreo section 3.3.2). Pure.
+
+The rules 1 and 2 of the paper, read backwards. Whatever crossed a link in any experiment, its capacity is at least
+that. Where a sum fell short, each path that lost has a link, shared with another path, that was full: among those whose
+load then was as high as it ever was. If only one is left, it is the bottleneck and its load its capacity. If
+two are left, or none, nothing is claimed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from gavotte.formats.evidence import Evidence
+from gavotte.formats.tree import Pair, Tree
+
+TOLERANCE = 0.10
+"""Two measurements of one rate differ by no more: short TCP repeats to 3-5 % in both directions."""
+
+ONCE = 0.92
+"""What was seen once counts so much, what was seen twice in full."""
+
+LOST_BELOW = 0.88
+"""A path that carries less than this share of what it carries alone has lost to another."""
+
+SINGLES = 3
+"""Evidence of more pairs compares with halves: see `Evidence.alone_bps`."""
+
+UNHARMED = 0.97
+EVEN = 1.05
+"""Of a full link's users, the one that carries most has lost, too, or has no more than an even share."""
+
+CONFIRMED = 2
+"""Experiments that must agree before a limit is claimed."""
+
+Finding = Literal["limited", "open", "unknown"]
+
+
+@dataclass
+class LinkFinding:
+    """What is known of one link.
+
+    Attributes:
+        link: index of `Tree.links`.
+        finding: `limited` by it; `open`, never full in an experiment made to fill it; or `unknown`.
+        rate_bps: its capacity as TCP goodput when limited, else None.
+        at_least_bps: most that was seen to cross it.
+        experiments: those that say so.
+        reason: for `unknown`.
+    """
+
+    link: int
+    finding: Finding = "unknown"
+    rate_bps: float | None = None
+    at_least_bps: float = 0.0
+    experiments: list[Evidence] = field(default_factory=list)
+    reason: str = "not tested"
+
+
+@dataclass(frozen=True)
+class _Experiment:
+    """Evidence in terms of the tree."""
+
+    evidence: Evidence
+    pairs: tuple[Pair, ...]
+    loads: dict[int, float]
+    flows: Counter[int]
+
+
+def find_limits(tree: Tree, records: Sequence[Evidence]) -> list[LinkFinding]:
+    """Judges every link of the tree.
+
+    Args:
+        tree: of all hosts; records of hosts that it lacks are passed over.
+        records: in any order.
+
+    Returns:
+        one finding a link, in the order of `tree.links`.
+    """
+    experiments = _in_tree(tree, records)
+    findings = [LinkFinding(link) for link in range(len(tree.links))]
+    seen: dict[int, list[float]] = defaultdict(list)
+    for experiment in experiments:
+        for pair, alone_bps in zip(experiment.pairs, experiment.evidence.alone_bps, strict=True):
+            for link in tree.path(*pair):
+                seen[link].append(alone_bps)
+        for link, load_bps in experiment.loads.items():
+            # A sum that equals the singles' is as good as seen twice.
+            seen[link] += [load_bps] * (1 + (experiment.evidence.verdict == "independent"))
+    for link, loads in seen.items():
+        # Bytes that came late make one in a few dozen readings too high.
+        second, highest = sorted(loads)[-2:][0], max(loads)
+        findings[link].at_least_bps = max(second, ONCE * highest)
+    _claim(tree, experiments, findings)
+    for finding in findings:
+        if finding.finding == "unknown":
+            _settle(tree, finding, experiments, findings)
+    return findings
+
+
+def _in_tree(tree: Tree, records: Sequence[Evidence]) -> list[_Experiment]:
+    index = {name: host for host, name in enumerate(tree.names)}
+    experiments = []
+    for record in records:
+        if record.sum_bps <= 0 or not all(name in index for pair in record.pairs for name in pair):
+            continue
+        pairs = tuple((index[source], index[target]) for source, target in record.pairs)
+        loads: dict[int, float] = defaultdict(float)
+        flows: Counter[int] = Counter()
+        for pair, rate_bps in zip(pairs, record.together_bps, strict=True):
+            path = tree.path(*pair)
+            flows.update(path)
+            for link in path:
+                loads[link] += rate_bps
+        experiments.append(_Experiment(record, pairs, dict(loads), flows))
+    return experiments
+
+
+def _claim(tree: Tree, experiments: Sequence[_Experiment], findings: list[LinkFinding]) -> None:
+    """Claims the links that alone explain a loss, in at least `CONFIRMED` experiments that agree."""
+    blamed: dict[int, list[_Experiment]] = defaultdict(list)
+    for experiment in experiments:
+        if experiment.evidence.verdict != "shared":
+            continue
+        links = {suspects[0] for suspects in _suspects(tree, experiment, findings) if len(suspects) == 1}
+        for link in links:
+            blamed[link].append(experiment)
+    for link, blaming in blamed.items():
+        finding = findings[link]
+        finding.experiments = [experiment.evidence for experiment in blaming]
+        loads = [experiment.loads[link] for experiment in blaming]
+        # What disturbs an experiment lowers its sum.
+        agreeing = [load_bps for load_bps in loads if load_bps >= (1 - TOLERANCE) * max(loads)]
+        if len(agreeing) >= CONFIRMED:
+            finding.finding, finding.rate_bps, finding.reason = "limited", float(np.median(agreeing)), ""
+        else:
+            finding.reason = "one experiment points to it, none confirms it"
+
+
+def _suspects(tree: Tree, experiment: _Experiment, findings: Sequence[LinkFinding]) -> list[list[int]]:
+    """For each path that lost, the links that may have been full."""
+    record = experiment.evidence
+    paths = [tree.path(*pair) for pair in experiment.pairs]
+    carried = list(zip(paths, record.alone_bps, record.together_bps, strict=True))
+
+    def full(link: int) -> bool:
+        load_bps, flows = experiment.loads[link], experiment.flows[link]
+        if flows < 2 or load_bps < (1 - TOLERANCE) * findings[link].at_least_bps:
+            return False
+        users = [(rate, alone) for path, alone, rate in carried if link in path]
+        if len(carried) > SINGLES:
+            # `alone` is with half of the others here, and says nothing of one pair.
+            return load_bps < LOST_BELOW * sum(alone for _, alone in users)
+        # Where a link is full, whoever has more than an even part of it cannot have all it wants; else
+        # something befell the others.
+        top_bps, top_alone_bps = max(users)
+        return top_bps <= EVEN * load_bps / flows or top_bps < UNHARMED * top_alone_bps
+
+    return [[link for link in path if full(link)] for path, alone, rate in carried if rate < LOST_BELOW * alone]
+
+
+def _settle(
+    tree: Tree, finding: LinkFinding, experiments: Sequence[_Experiment], findings: Sequence[LinkFinding]
+) -> None:
+    """Tells a link that was never full from one that nothing is known of."""
+    if finding.experiments:  # blamed, though not often enough
+        return
+    # Made to fill it: all pairs cross it.
+    tests = [e for e in experiments if e.flows[finding.link] == len(e.pairs) > 1]
+    if not tests:
+        return
+    finding.experiments = [e.evidence for e in tests]
+    verdicts = {e.evidence.verdict for e in tests}
+    if "shared" in verdicts:
+        suspects = {
+            link
+            for e in tests
+            if e.evidence.verdict == "shared"
+            for few in _suspects(tree, e, findings)
+            for link in few
+        } - {finding.link}
+        full = sorted(link for link in suspects if findings[link].finding == "limited")
+        if full:
+            finding.reason = f"{tree.label(full[0])} was full before it"
+        elif suspects:
+            finding.reason = f"it lost, but {tree.label(min(suspects))} may be why"
+        else:
+            finding.reason = "it lost, but no link of the tree was as full as before"
+    elif "independent" in verdicts:
+        sources = {pair[0] for e in tests for pair in e.pairs}
+        hosts = {host for e in experiments for pair in e.pairs for host in pair}
+        link = tree.links[finding.link]
+        if len(link.targets) > 1 and not link.sources & hosts <= sources:
+            finding.reason = "too few pairs were sent to fill it"
+        else:
+            finding.finding, finding.reason = "open", ""
+    else:
+        finding.reason = next(e.evidence.reason for e in tests)

@@ -1,0 +1,126 @@
+"""Groups, caps and verdicts of a Network from path lengths and evidence (Choreo section 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gavotte.formats.evidence import Evidence
+from gavotte.formats.network import Group, LinkVerdict, Sharing
+from gavotte.formats.rates import format_rate
+from gavotte.formats.tree import Tree
+from gavotte.model.ratelimit import LinkFinding, find_limits
+
+_VERDICTS: dict[str, Literal["hose", "machine", "tor", "aggregate"]] = {
+    "host": "hose",
+    "machine": "machine",
+    "rack": "tor",
+    "pod": "aggregate",
+    "area": "aggregate",
+}
+_INNER_FIRST = tuple(_VERDICTS)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a Network says beyond its pairs.
+
+    Attributes:
+        egress_bps: (N,) cap on what each host sends to other machines, None = none found.
+        ingress_bps: (N,) cap on what it receives.
+        groups: racks and what is above them, and machines whose NIC limits.
+        sharing: which links transfers load; None = the experiments do not tell.
+        verdicts: one for each link of the tree.
+    """
+
+    egress_bps: tuple[float | None, ...]
+    ingress_bps: tuple[float | None, ...]
+    groups: tuple[Group, ...]
+    sharing: Sharing | None
+    verdicts: tuple[LinkVerdict, ...]
+
+
+def structure_of(tree: Tree, evidence: Sequence[Evidence]) -> Structure:
+    """Names what limits whom.
+
+    A limit that several links explain alike, because the same paths cross them, goes to the innermost: a rack's only
+    host rather than the rack. `sharing` is `groups` when a machine, rack or pod limits, else `hose` when a host does,
+    else `pipe` when most hosts carried several paths as if they were one each, and none did not.
+    """
+    findings = find_limits(tree, evidence)
+    out: dict[int, float] = {}
+    into: dict[int, float] = {}
+    for finding in findings:
+        if finding.rate_bps is None:
+            continue
+        link = tree.links[finding.link]
+        inner = _innermost(tree, finding)
+        out.update({node: finding.rate_bps for node in link.out_of if tree.kind(node) == inner})
+        into.update({node: finding.rate_bps for node in link.into if tree.kind(node) == inner})
+    groups = tuple(
+        Group(
+            name=cluster.name,
+            members=[tree.names[member] for member in cluster.members],
+            up_bps=out.get(node),
+            down_bps=into.get(node),
+            parent=None if cluster.parent is None else tree.clusters[cluster.parent].name,
+        )
+        for node, cluster in enumerate(tree.clusters, start=tree.size)
+        if cluster.kind != "machine" or node in out or node in into
+    )
+    return Structure(
+        egress_bps=tuple(out.get(host) for host in range(tree.size)),
+        ingress_bps=tuple(into.get(host) for host in range(tree.size)),
+        groups=groups,
+        sharing=_sharing(tree, findings),
+        verdicts=tuple(_verdict(tree, finding) for finding in findings),
+    )
+
+
+def _innermost(tree: Tree, finding: LinkFinding) -> str:
+    link = tree.links[finding.link]
+    kinds = {tree.kind(node) for node in (*link.out_of, *link.into)}
+    return next(kind for kind in _INNER_FIRST if kind in kinds)
+
+
+def _sharing(tree: Tree, findings: Sequence[LinkFinding]) -> Sharing | None:
+    limited = {_innermost(tree, finding) for finding in findings if finding.finding == "limited"}
+    if limited - {"host"}:
+        return "groups"
+    if limited:
+        return "hose"
+    # Sources only: Choreo's hose is a cap on what a host sends.
+    senders = [f for f in findings if len(tree.links[f.link].sources) == 1]
+    if sum(finding.finding == "open" for finding in senders) > len(senders) / 2:
+        return "pipe"
+    return None
+
+
+def _verdict(tree: Tree, finding: LinkFinding) -> LinkVerdict:
+    if finding.finding == "limited":
+        verdict: Literal["hose", "machine", "tor", "aggregate", "open", "unknown"] = _VERDICTS[
+            _innermost(tree, finding)
+        ]
+    else:
+        verdict = finding.finding
+    return LinkVerdict(
+        link=tree.label(finding.link),
+        verdict=verdict,
+        rate_bps=finding.rate_bps,
+        at_least_bps=finding.at_least_bps or None,
+        evidence="; ".join([finding.reason] * bool(finding.reason) + [_words(e) for e in finding.experiments[:3]]),
+    )
+
+
+def _words(record: Evidence) -> str:
+    """One experiment in a few words."""
+    sources, targets = ({pair[end] for pair in record.pairs} for end in (0, 1))
+    what = f"{len(record.pairs)} pairs from {_some(sources)} to {_some(targets)}"
+    sums = f"{format_rate(record.sum_bps)} together, {format_rate(sum(record.alone_bps))} one by one"
+    return f"{what}: {sums}, {1e3 * record.overlap_s:.0f} ms"
+
+
+def _some(names: set[str]) -> str:
+    shown = sorted(names)
+    return "+".join(shown[:3]) + (f"+{len(shown) - 3} more" if len(shown) > 3 else "")
