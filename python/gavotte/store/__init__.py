@@ -1,0 +1,32 @@
+"""Keeps what was measured: Histories and Records go into SQLite or PostgreSQL, and come out by series, time, host."""
+
+from gavotte.store.errors import StoreError
+from gavotte.store.files import FORMATS, export_records, export_series, file_format, import_file
+from gavotte.store.location import STORE_VARIABLE, default_url, locate
+from gavotte.store.recording import record_measurement
+from gavotte.store.samples import KindSummary
+from gavotte.store.series import Head, Span
+from gavotte.store.snapshot import Snapshot
+from gavotte.store.store import Added, SeriesSummary, Store, check_name, open_store
+
+__all__ = [
+    "FORMATS",
+    "STORE_VARIABLE",
+    "Added",
+    "Head",
+    "KindSummary",
+    "SeriesSummary",
+    "Snapshot",
+    "Span",
+    "Store",
+    "StoreError",
+    "check_name",
+    "default_url",
+    "export_records",
+    "export_series",
+    "file_format",
+    "import_file",
+    "locate",
+    "open_store",
+    "record_measurement",
+]

@@ -1,0 +1,50 @@
+"""Vectors of numbers as they lie in the database: one host's row of a matrix, compressed."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gavotte.store.errors import DamageError
+
+_LEVEL = 1
+"""Measured rates and latencies have random mantissas, where higher levels of zlib find nothing more."""
+
+
+def pack(values: npt.NDArray[Any], kind: str) -> bytes:
+    """Compresses a vector without loss.
+
+    The bytes are shuffled first (all first bytes, then all second ones), which puts the exponents together.
+
+    Args:
+        values: (N,) numbers.
+        kind: numpy's name of the stored type, little-endian: `<f8` or `<i4`.
+    """
+    stored = np.ascontiguousarray(values, dtype=kind)
+    return zlib.compress(stored.view(np.uint8).reshape(len(stored), -1).T.tobytes(), _LEVEL)
+
+
+def unpack(content: bytes, kind: str, size: int) -> npt.NDArray[Any]:
+    """What `pack` was given.
+
+    Args:
+        content: what `pack` returned.
+        kind: as in `pack`.
+        size: N.
+
+    Raises:
+        DamageError: when the content is anything else.
+    """
+    dtype = np.dtype(kind)
+    whole = size * dtype.itemsize
+    inflate = zlib.decompressobj()
+    try:
+        plain = inflate.decompress(content, whole + 1)
+    except (zlib.error, TypeError):
+        raise DamageError("a matrix row") from None
+    if len(plain) != whole or not inflate.eof or inflate.unused_data:
+        raise DamageError(f"a matrix row of {len(plain)} bytes where {whole} belong")
+    return np.frombuffer(plain, np.uint8).reshape(dtype.itemsize, size).T.copy().view(dtype).reshape(size)

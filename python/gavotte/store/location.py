@@ -1,0 +1,143 @@
+"""Where a store is: an SQLite file or a PostgreSQL database, named by a URL that may hold a password."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote, unquote
+
+from gavotte.store.errors import StoreError
+
+STORE_VARIABLE = "GAVOTTE_STORE"
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_SECRETS = ("password", "sslpassword", "oauth_client_secret")
+_KINDS = "write sqlite:///FILE, a file name, or postgresql://USER@HOST/DATABASE"
+
+
+@dataclass(frozen=True)
+class Location:
+    """One store's place.
+
+    Attributes:
+        kind: which database holds it.
+        path: the SQLite file; empty for PostgreSQL.
+        conninfo: libpq's parameters; empty for SQLite.
+        default: whether it is the user's own store, which is made when it is missing.
+        shown: its name in messages, without any secret.
+    """
+
+    kind: Literal["sqlite", "postgresql"]
+    path: str = ""
+    conninfo: Mapping[str, str] = field(default_factory=dict, repr=False)
+    default: bool = False
+    shown: str = ""
+
+    def scrub(self, text: str) -> str:
+        """Removes this store's secrets from a message of the database."""
+        for key in _SECRETS:
+            secret = self.conninfo.get(key)
+            if secret:
+                for form in {secret, quote(secret), quote(secret, safe="")}:
+                    text = text.replace(form, "***")
+        return text
+
+
+def default_url(environ: Mapping[str, str] = os.environ) -> str:
+    """The store that is meant when none is named.
+
+    Args:
+        environ: where `GAVOTTE_STORE`, `XDG_DATA_HOME` and `HOME` are looked up.
+
+    Returns:
+        `$GAVOTTE_STORE`, else `$XDG_DATA_HOME/gavotte/gavotte.sqlite3`, else the same under `~/.local/share`.
+
+    Raises:
+        StoreError: when there is no home folder to put it in.
+    """
+    return environ.get(STORE_VARIABLE) or str(_own_file(environ))
+
+
+def locate(url: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Location:
+    """Reads a store's URL.
+
+    Args:
+        url: `sqlite:///relative`, `sqlite:////absolute`, a file name, or a `postgresql://` URL as libpq reads it;
+            None for `default_url`.
+        environ: as for `default_url`.
+
+    Raises:
+        StoreError: when it names no store. The message never holds the URL, which may hold a password.
+    """
+    if url is None:
+        own = not environ.get(STORE_VARIABLE)
+        return locate(default_url(environ)) if not own else _file(str(_own_file(environ)), default=True)
+    text = str(url)
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return _file(text)
+    kind = scheme[1].lower()
+    if kind == "sqlite":
+        return _file(_sqlite_path(text[scheme.end() :]))
+    if kind in ("postgresql", "postgres", "postgresql+psycopg"):
+        return _server(f"postgresql://{text[scheme.end() :]}")
+    raise StoreError(f"no store of kind {kind!r}", hint=_KINDS)
+
+
+def _own_file(environ: Mapping[str, str]) -> Path:
+    data = environ.get("XDG_DATA_HOME", "")
+    # The XDG specification has relative paths ignored.
+    folder = Path(data) if Path(data).is_absolute() else None
+    if folder is None:
+        try:
+            home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
+        except RuntimeError:
+            raise StoreError("there is no home folder for the store", hint=f"set {STORE_VARIABLE}") from None
+        folder = home / ".local" / "share"
+    return folder / "gavotte" / "gavotte.sqlite3"
+
+
+def _sqlite_path(rest: str) -> str:
+    # As SQLAlchemy has it: two slashes end the scheme, a third begins the path.
+    if not rest.startswith("/") or len(rest) == 1:
+        raise StoreError(
+            "the store's URL names no file", hint="write sqlite:///relative/file or sqlite:////absolute/file"
+        )
+    if "?" in rest:
+        raise StoreError("an SQLite store takes no options after `?`", hint="remove them")
+    return unquote(rest[1:])
+
+
+def _file(path: str, *, default: bool = False) -> Location:
+    if not path or path == ":memory:" or "\0" in path:
+        raise StoreError(f"{path!r} names no file for a store", hint=_KINDS)
+    return Location("sqlite", path=path, default=default, shown=path)
+
+
+def _server(url: str) -> Location:
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        # Some libpq messages quote the piece they could not read, which may be half a password.
+        given = {key: str(value) for key, value in conninfo_to_dict(url).items()}
+    except (ProgrammingError, UnicodeError, ValueError):
+        raise StoreError(
+            "the store's postgresql:// URL cannot be read",
+            hint="write postgresql://USER@HOST:PORT/DATABASE, with %40 for @ and %2F for / inside a user or password",
+        ) from None
+    ports = given.get("port", "")
+    if ports and not all(port == "" or (port.isdecimal() and 0 < int(port) < 65536) for port in ports.split(",")):
+        raise StoreError(
+            "the store's postgresql:// URL has a port that is no number from 1 to 65535",
+            hint="write postgresql://USER@HOST:PORT/DATABASE, with %40 for @ and %2F for / inside a user or password",
+        )
+    user = f"{given['user']}@" if given.get("user") else ""
+    host = given.get("host") or given.get("hostaddr") or ""
+    port = f":{ports}" if ports else ""
+    base = given.get("dbname", "")
+    shown = f"{user}{port}/{base}?host={host}" if host.startswith("/") else f"{user}{host}{port}/{base}"
+    return Location("postgresql", conninfo=given, shown=f"postgresql://{shown}")

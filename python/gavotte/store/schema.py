@@ -1,0 +1,149 @@
+"""The tables, and how a store of an older version becomes one of this version."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    func,
+    inspect,
+    select,
+)
+
+from gavotte.store.errors import StoreError
+from gavotte.store.location import Location
+
+# SQLite counts up by itself only in a column that is exactly INTEGER.
+_Id = BigInteger().with_variant(Integer(), "sqlite")
+_ADVISORY_KEY = 0x6761766F747465  # "gavotte"
+
+metadata = MetaData()
+
+schema_versions = Table(
+    "gavotte_schema",
+    metadata,
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("applied_s", Double, nullable=False),
+)
+
+series = Table(
+    "gavotte_series",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("created_s", Double, nullable=False),
+)
+
+rosters = Table(
+    "gavotte_rosters",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("series_id", _Id, ForeignKey(series.c.id, ondelete="CASCADE"), nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("hosts", Text, nullable=False),
+    UniqueConstraint("series_id", "digest"),
+)
+
+snapshots = Table(
+    "gavotte_snapshots",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("series_id", _Id, ForeignKey(series.c.id, ondelete="CASCADE"), nullable=False),
+    Column("roster_id", _Id, ForeignKey(rosters.c.id, ondelete="CASCADE"), nullable=False, index=True),
+    Column("time_s", Double, nullable=False),
+    Column("method", Text, nullable=False),
+    Column("answered", BigInteger, nullable=False),
+    Column("alpha_median_s", Double),
+    Column("beta_median_bytes_per_s", Double),
+    UniqueConstraint("series_id", "time_s"),
+)
+
+paths = Table(
+    "gavotte_paths",
+    metadata,
+    Column("snapshot_id", _Id, ForeignKey(snapshots.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("alpha", LargeBinary, nullable=False),
+    Column("beta", LargeBinary, nullable=False),
+    Column("hops", LargeBinary, nullable=False),
+)
+
+records = Table(
+    "gavotte_records",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("digest", Text, nullable=False, unique=True),
+    Column("kind", Text, nullable=False),
+    Column("metric", Text, nullable=False),
+    Column("value", Double, nullable=False),
+    Column("time_s", Double, nullable=False),
+    Column("labels", Text, nullable=False),
+    Index("gavotte_records_kind_time", "kind", "time_s"),
+)
+
+
+def _first(connection: Connection) -> None:
+    metadata.create_all(connection, tables=[series, rosters, snapshots, paths, records], checkfirst=False)
+
+
+Migration = Callable[[Connection], None]
+
+MIGRATIONS: tuple[Migration, ...] = (_first,)
+"""Step k turns version k into version k + 1. A step that a release has seen is never changed."""
+
+
+def found_version(connection: Connection) -> int | None:
+    """The store's version; None where there are no tables of ours."""
+    if not inspect(connection).has_table(schema_versions.name):
+        return None
+    return int(connection.execute(select(func.max(schema_versions.c.version))).scalar() or 0)
+
+
+def check_version(version: int, location: Location, steps: Sequence[Migration] = MIGRATIONS) -> None:
+    """Refuses a store that a newer Gavotte wrote.
+
+    Raises:
+        StoreError: naming both versions.
+    """
+    if version > len(steps):
+        raise StoreError(
+            f"{location.shown}: holds version {version} of the store, this Gavotte knows {len(steps)}",
+            hint="update Gavotte",
+        )
+
+
+def migrate(connection: Connection, location: Location, steps: Sequence[Migration] = MIGRATIONS) -> None:
+    """Brings a store to this version inside the caller's transaction, so that it is done whole or not at all.
+
+    Args:
+        connection: in a transaction that may write.
+        location: for the message.
+        steps: all migrations in order.
+
+    Raises:
+        StoreError: when the store is of a newer version.
+    """
+    if location.kind == "postgresql":  # SQLite's transaction already keeps others out
+        connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_KEY)))
+    version = found_version(connection)
+    if version is None:
+        metadata.create_all(connection, tables=[schema_versions], checkfirst=False)
+        version = 0
+    check_version(version, location, steps)
+    for number in range(version, len(steps)):
+        steps[number](connection)
+        connection.execute(schema_versions.insert().values(version=number + 1, applied_s=time.time()))

@@ -1,0 +1,353 @@
+"""Series in the database: named lists of snapshots, one row for each host that was measured from."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVarTuple
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import Connection, Select, delete, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from gavotte.store import schema as tables
+from gavotte.store.codec import pack, unpack
+from gavotte.store.errors import DamageError, StoreError
+from gavotte.store.snapshot import MAX_HOSTS, Snapshot, digest
+
+Columns = TypeVarTuple("Columns")
+
+_MOST_IDS = 500
+"""Snapshots fetched by one query; SQLite takes 32,766 parameters."""
+_MOST_CELLS = 1 << 22
+"""Cells fetched by one query: 100 MB of matrices."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Which snapshots are meant: those of [since_s, until_s), and of these the last ones.
+
+    Attributes:
+        since_s: Unix time, inclusive; None = from the beginning.
+        until_s: Unix time, exclusive; None = to the end.
+        last: how many at most, counted from the end; None = all.
+    """
+
+    since_s: float | None = None
+    until_s: float | None = None
+    last: int | None = None
+
+
+@dataclass(frozen=True)
+class Head:
+    """A snapshot without its matrices.
+
+    Attributes:
+        id: its key in the database.
+        roster_id: the key of its hosts.
+        time_s: Unix time.
+        method: how it was measured.
+        hosts: how many.
+        answered: directed pairs of different hosts with a bandwidth.
+        alpha_median_s: over those pairs, None without any.
+        beta_median_Bps: over those pairs, bytes/s, None without any.
+    """
+
+    id: int
+    roster_id: int
+    time_s: float
+    method: str
+    hosts: int
+    answered: int
+    alpha_median_s: float | None
+    beta_median_Bps: float | None  # noqa: N815 - as in the History
+
+    @property
+    def paths(self) -> int:
+        """Directed pairs of different hosts."""
+        return self.hosts * (self.hosts - 1)
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The hosts of one or more snapshots: names, cores and memory, in the matrices' order."""
+
+    hosts: tuple[str, ...]
+    cpus: tuple[float, ...]
+    memory_bytes: tuple[int, ...]
+
+
+def names(connection: Connection) -> list[str]:
+    """All series by name."""
+    found = list(connection.execute(select(tables.series.c.name).order_by(tables.series.c.name)).scalars())
+    if not all(isinstance(name, str) for name in found):
+        raise DamageError("a series' name")
+    return found
+
+
+def find(connection: Connection, name: str) -> int:
+    """The key of a series.
+
+    Raises:
+        StoreError: with the names that there are.
+    """
+    found = connection.execute(select(tables.series.c.id).where(tables.series.c.name == name)).scalar()
+    if found is None:
+        known = names(connection)
+        shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+        raise StoreError(f"no series {name!r}", hint=f"name one of: {shown}" if known else "none has been stored yet")
+    return int(found)
+
+
+def append(connection: Connection, name: str, snapshots: Iterable[Snapshot], *, skip_existing: bool) -> int:
+    """Adds snapshots to a series, which is made when it is new.
+
+    Args:
+        connection: in a transaction that may write.
+        name: of the series.
+        snapshots: in any order.
+        skip_existing: pass over a time that the series already has, instead of refusing.
+
+    Returns:
+        How many were added.
+
+    Raises:
+        StoreError: for a time that is there already, or a snapshot that is not sound.
+    """
+    series_id = _lock(connection, name)
+    column = tables.snapshots.c.time_s
+    times = set(connection.execute(select(column).where(tables.snapshots.c.series_id == series_id)).scalars())
+    rosters: dict[str, int] = {}
+    added = 0
+    for snapshot in snapshots:
+        snapshot.check(name)
+        if snapshot.time_s in times:
+            if skip_existing:
+                continue
+            raise StoreError(
+                f"{name}: has a snapshot at {snapshot.time_s!r} s already",
+                hint="skip what is there, or name another series",
+            )
+        times.add(snapshot.time_s)
+        roster = snapshot.roster()
+        if roster not in rosters:
+            rosters[roster] = _roster_id(connection, series_id, roster, len(snapshot.hosts))
+        _insert(connection, series_id, rosters[roster], snapshot)
+        added += 1
+    return added
+
+
+def _lock(connection: Connection, name: str) -> int:
+    """The key of a series that no other process writes until this transaction ends; made when it is new."""
+    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    new = insert(tables.series).values(name=name, created_s=time.time()).on_conflict_do_nothing()
+    mine = select(tables.series.c.id).where(tables.series.c.name == name).with_for_update()
+    while True:  # once more only where another process deletes the series between the two
+        connection.execute(new)
+        found = connection.execute(mine).scalar()
+        if found is not None:
+            return int(found)
+
+
+def _roster_id(connection: Connection, series_id: int, roster: str, size: int) -> int:
+    table = tables.rosters
+    key = digest(roster)
+    same = (table.c.series_id == series_id) & (table.c.digest == key)
+    found = connection.execute(select(table.c.id).where(same)).scalar()
+    if found is None:
+        values = {"series_id": series_id, "digest": key, "size": size, "hosts": roster}
+        found = connection.execute(table.insert().values(values).returning(table.c.id)).scalar_one()
+    return int(found)
+
+
+def _insert(connection: Connection, series_id: int, roster_id: int, snapshot: Snapshot) -> None:
+    table = tables.snapshots
+    head = table.insert().values(
+        series_id=series_id,
+        roster_id=roster_id,
+        time_s=float(snapshot.time_s),
+        method=snapshot.method,
+        answered=snapshot.answered,
+        alpha_median_s=snapshot.alpha_median_s,
+        beta_median_bytes_per_s=snapshot.beta_median_Bps,
+    )
+    number = connection.execute(head.returning(table.c.id)).scalar_one()
+    silent = np.isnan(snapshot.alpha_s) & np.isnan(snapshot.beta_Bps) & (snapshot.hops == 0)
+    rows = [
+        {
+            "snapshot_id": number,
+            "source": source,
+            "alpha": pack(snapshot.alpha_s[i], "<f8"),
+            "beta": pack(snapshot.beta_Bps[i], "<f8"),
+            "hops": pack(snapshot.hops[i], "<i4"),
+        }
+        for i, source in enumerate(snapshot.hosts)
+        if not silent[i].all()
+    ]
+    if rows:
+        connection.execute(tables.paths.insert(), rows)
+
+
+def heads(connection: Connection, series_id: int, span: Span) -> list[Head]:
+    """The snapshots of a span in time order, without their matrices."""
+    table, roster = tables.snapshots, tables.rosters
+    columns = (table.c.id, table.c.roster_id, table.c.time_s, table.c.method, roster.c.size, table.c.answered)
+    medians = (table.c.alpha_median_s, table.c.beta_median_bytes_per_s)
+    query = select(*columns, *medians).join(roster, roster.c.id == table.c.roster_id)
+    query = _within(query, series_id, span).order_by(table.c.time_s.desc())
+    if span.last is not None:
+        query = query.limit(span.last)
+    return [_head(*row) for row in connection.execute(query)][::-1]
+
+
+def _head(number: Any, roster: Any, time_s: Any, method: Any, size: Any, answered: Any, *medians: Any) -> Head:
+    # SQLite keeps any type in any column, and damage changes types.
+    whole = all(isinstance(each, int) for each in (number, roster, size, answered)) and isinstance(method, str)
+    if not (whole and isinstance(time_s, float) and all(isinstance(each, float | None) for each in medians)):
+        raise DamageError("a snapshot's row")
+    return Head(number, roster, time_s, method, size, answered, *medians)
+
+
+def _within(query: Select[*Columns], series_id: int, span: Span) -> Select[*Columns]:
+    column = tables.snapshots.c
+    query = query.where(column.series_id == series_id)
+    if span.since_s is not None:
+        query = query.where(column.time_s >= span.since_s)
+    if span.until_s is not None:
+        query = query.where(column.time_s < span.until_s)
+    return query
+
+
+def read_rosters(connection: Connection, found: Sequence[Head]) -> dict[int, Roster]:
+    """The hosts of the given snapshots, by `roster_id`.
+
+    Raises:
+        DamageError: when what is stored was not written by `append`.
+    """
+    ids = list(dict.fromkeys(head.roster_id for head in found))
+    table = tables.rosters
+    rosters = {}
+    for start in range(0, len(ids), _MOST_IDS):
+        query = select(table.c.id, table.c.size, table.c.hosts).where(table.c.id.in_(ids[start : start + _MOST_IDS]))
+        for number, size, text in connection.execute(query):
+            rosters[number] = _roster(text, size)
+    if not rosters.keys() >= set(ids):
+        raise DamageError("a snapshot without hosts")
+    return rosters
+
+
+def _roster(text: str, size: int) -> Roster:
+    try:
+        hosts, cpus, memory = zip(*json.loads(text), strict=True)
+        whole = Roster(tuple(map(str, hosts)), tuple(map(float, cpus)), tuple(map(int, memory)))
+    except (ValueError, TypeError):
+        raise DamageError("a list of hosts") from None
+    if not 1 <= size <= MAX_HOSTS or len(set(whole.hosts)) != size:
+        raise DamageError(f"{len(whole.hosts)} hosts where {size} belong")
+    return whole
+
+
+def read(
+    connection: Connection, found: Sequence[Head], rosters: dict[int, Roster], hosts: Sequence[str] | None = None
+) -> Iterator[Snapshot]:
+    """Reads snapshots, a bounded number of them at a time.
+
+    Args:
+        connection: in a transaction.
+        found: which ones, in the wanted order.
+        rosters: of all of them, as `read_rosters` gives.
+        hosts: the only ones to read; None = all.
+
+    Raises:
+        DamageError: when what is stored was not written by `append`.
+    """
+    wanted = None if hosts is None else set(hosts)
+    parts = {key: _part(roster, wanted) for key, roster in rosters.items()}
+    start = 0
+    while start < len(found):
+        stop, cells = start, 0
+        while stop < len(found) and stop - start < _MOST_IDS and (stop == start or cells < _MOST_CELLS):
+            cells += found[stop].hosts * len(parts[found[stop].roster_id].inside)
+            stop += 1
+        yield from _read_some(connection, found[start:stop], parts, hosts)
+        start = stop
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The wanted hosts of a roster, and where they are in it."""
+
+    whole: Roster
+    inside: npt.NDArray[np.intp]
+    index: dict[str, int]
+
+
+def _part(roster: Roster, wanted: set[str] | None) -> _Part:
+    inside = [i for i, host in enumerate(roster.hosts) if wanted is None or host in wanted]
+    return _Part(roster, np.array(inside, dtype=np.intp), {roster.hosts[i]: at for at, i in enumerate(inside)})
+
+
+def _read_some(
+    connection: Connection, found: Sequence[Head], parts: dict[int, _Part], hosts: Sequence[str] | None
+) -> Iterator[Snapshot]:
+    snapshots = {head.id: _blank(head, parts[head.roster_id]) for head in found}
+    part_of = {head.id: parts[head.roster_id] for head in found}
+    table = tables.paths
+    query = select(table).where(table.c.snapshot_id.in_([head.id for head in found]))
+    if hosts is not None:
+        query = query.where(table.c.source.in_(list(hosts)))
+    for number, source, alpha, beta, hops in connection.execute(query):
+        part = part_of.get(number)
+        i = -1 if part is None else part.index.get(source, -1)
+        if part is None or i < 0:
+            raise DamageError(f"{str(source)[:60]!r} is no host of its snapshot")
+        snapshot, size = snapshots[number], len(part.whole.hosts)
+        snapshot.alpha_s[i] = unpack(alpha, "<f8", size)[part.inside]
+        snapshot.beta_Bps[i] = unpack(beta, "<f8", size)[part.inside]
+        snapshot.hops[i] = unpack(hops, "<i4", size)[part.inside]
+    yield from snapshots.values()
+
+
+def _blank(head: Head, part: _Part) -> Snapshot:
+    size = len(part.inside)
+    return Snapshot(
+        time_s=head.time_s,
+        hosts=tuple(part.index),
+        alpha_s=np.full((size, size), np.nan),
+        beta_Bps=np.full((size, size), np.nan),
+        hops=np.zeros((size, size), dtype=np.int64),
+        cpus=np.array(part.whole.cpus, dtype=np.float64)[part.inside],
+        memory_bytes=np.array(part.whole.memory_bytes, dtype=np.int64)[part.inside],
+        method=head.method,
+    )
+
+
+def remove(connection: Connection, name: str, *, before_s: float | None) -> int:
+    """Deletes a series, or its snapshots before a time.
+
+    Returns:
+        How many snapshots went.
+
+    Raises:
+        StoreError: when there is no such series.
+    """
+    series_id = find(connection, name)
+    connection.execute(select(tables.series.c.id).where(tables.series.c.id == series_id).with_for_update())
+    table = tables.snapshots
+    count = _count(connection, series_id, before_s)
+    if before_s is None or count == _count(connection, series_id):
+        connection.execute(delete(tables.series).where(tables.series.c.id == series_id))
+    else:
+        connection.execute(delete(table).where(table.c.series_id == series_id, table.c.time_s < before_s))
+        used = select(table.c.roster_id).where(table.c.series_id == series_id)
+        roster = tables.rosters
+        connection.execute(delete(roster).where(roster.c.series_id == series_id, roster.c.id.not_in(used)))
+    return count
+
+
+def _count(connection: Connection, series_id: int, before_s: float | None = None) -> int:
+    query = _within(select(func.count()).select_from(tables.snapshots), series_id, Span(until_s=before_s))
+    return int(connection.execute(query).scalar_one())

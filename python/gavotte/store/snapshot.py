@@ -1,0 +1,185 @@
+"""Snapshot: one moment of a series, with the hosts that were there then; many of them make a History."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gavotte.formats.history import Floats, History, Ints
+from gavotte.store.errors import StoreError
+
+MAX_HOSTS = 4096
+"""As many as an Inventory may have."""
+MAX_HOPS = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All paths between the hosts of one moment. Row = source; NaN = not measured.
+
+    Attributes:
+        time_s: Unix time at its start; no two of a series are alike.
+        hosts: N names.
+        alpha_s: (N, N) one-way latency in seconds.
+        beta_Bps: (N, N) bulk TCP goodput in bytes/s.
+        hops: (N, N) path length as traceroute counts it, 0 = unknown.
+        cpus: (N,) cores of each host.
+        memory_bytes: (N,) memory of each host, 0 = unknown.
+        method: how it was measured.
+    """
+
+    time_s: float
+    hosts: tuple[str, ...]
+    alpha_s: Floats
+    beta_Bps: Floats  # noqa: N815 - the word of the History, unit included
+    hops: Ints
+    cpus: Floats
+    memory_bytes: Ints
+    method: str = ""
+
+    @property
+    def paths(self) -> int:
+        """Directed pairs of different hosts."""
+        return len(self.hosts) * (len(self.hosts) - 1)
+
+    @property
+    def answered(self) -> int:
+        """Directed pairs of different hosts with a bandwidth."""
+        return len(_between(self.beta_Bps))
+
+    @property
+    def alpha_median_s(self) -> float | None:
+        """Median latency over the pairs that have one, seconds."""
+        return _median(_between(self.alpha_s))
+
+    @property
+    def beta_median_Bps(self) -> float | None:  # noqa: N802 - as in the History
+        """Median bandwidth over the pairs that have one, bytes/s."""
+        return _median(_between(self.beta_Bps))
+
+    def roster(self) -> str:
+        """Its hosts with their sizes as JSON, equal for equal hosts."""
+        rows = zip(self.hosts, self.cpus.tolist(), self.memory_bytes.tolist(), strict=True)
+        return json.dumps([[name, cpus, memory] for name, cpus, memory in rows], separators=(",", ":"))
+
+    def check(self, what: str) -> None:
+        """Refuses what a History could not hold.
+
+        Args:
+            what: the series' name for the message.
+
+        Raises:
+            StoreError: naming the array.
+        """
+        size = len(self.hosts)
+        shape = (size, size)
+        here = f"{what}: the snapshot at {self.time_s!r} s"
+        if not np.isfinite(self.time_s):
+            raise StoreError(f"{what}: a snapshot has no time", hint="give each a finite Unix time")
+        if not 1 <= size <= MAX_HOSTS or len(set(self.hosts)) < size:
+            raise StoreError(f"{here} has {size} hosts, or one twice", hint=f"give 1 to {MAX_HOSTS} different names")
+        for name in (*self.hosts, self.method or "-"):
+            if not name or len(name) > 255 or not name.isprintable():
+                raise StoreError(f"{here} names {name[:60]!r}", hint="use 1 to 255 printable characters")
+        for key, matrix in (("alpha_s", self.alpha_s), ("beta_Bps", self.beta_Bps)):
+            if matrix.shape != shape or np.isinf(matrix).any() or (matrix < 0).any():
+                raise StoreError(f"{here}: {key} is not {shape} numbers of at least 0", hint="NaN = not measured")
+        if (self.beta_Bps == 0).any():
+            raise StoreError(f"{here}: beta_Bps holds a zero rate", hint="write NaN for what was not measured")
+        if self.hops.shape != shape or self.hops.min() < 0 or self.hops.max() > MAX_HOPS:
+            raise StoreError(f"{here}: hops is not {shape} counts up to {MAX_HOPS}", hint="0 = unknown")
+        if self.cpus.shape != (size,) or not (np.isfinite(self.cpus) & (self.cpus > 0)).all():
+            raise StoreError(f"{here}: cpus is not {size} positive numbers", hint="write one a host")
+        if self.memory_bytes.shape != (size,) or self.memory_bytes.min() < 0:
+            raise StoreError(f"{here}: memory_bytes is not {size} sizes", hint="0 = unknown")
+
+
+def digest(roster: str) -> str:
+    """A short key for a roster's JSON."""
+    return hashlib.sha256(roster.encode()).hexdigest()
+
+
+def split(history: History) -> Iterator[Snapshot]:
+    """The snapshots of a History, one after the other, without copies of its matrices."""
+    for number, time_s in enumerate(history.time_s.tolist()):
+        yield Snapshot(
+            time_s=time_s,
+            hosts=history.hosts,
+            alpha_s=history.alpha_s[number],
+            beta_Bps=history.beta_Bps[number],
+            hops=history.hops,
+            cpus=history.cpus,
+            memory_bytes=history.memory_bytes,
+            method=history.method,
+        )
+
+
+def gather(snapshots: Iterable[Snapshot], *, count: int, hosts: Sequence[str], name: str) -> History:
+    """Puts snapshots of hosts that come and go into one History.
+
+    A host that a snapshot did not have is NaN there. `hops`, `cpus` and `memory_bytes` are the latest known, and
+    `method` lists the different ones.
+
+    Args:
+        snapshots: in time order.
+        count: how many there are.
+        hosts: the History's hosts; others of the snapshots are left out.
+        name: the series' name for the message.
+
+    Raises:
+        StoreError: when the matrices cannot fit in this machine's memory.
+    """
+    size = len(hosts)
+    _check_memory(16 * count * size * size, name)
+    history = History(
+        alpha_s=np.full((count, size, size), np.nan),
+        beta_Bps=np.full((count, size, size), np.nan),
+        time_s=np.zeros(count),
+        hosts=tuple(hosts),
+        hops=np.zeros((size, size), dtype=np.int64),
+        cpus=np.ones(size),
+        memory_bytes=np.zeros(size, dtype=np.int64),
+    )
+    index = {host: i for i, host in enumerate(hosts)}
+    methods: dict[str, None] = {}
+    for number, snapshot in enumerate(snapshots):
+        inside = np.array([i for i, host in enumerate(snapshot.hosts) if host in index], dtype=np.intp)
+        outside = np.array([index[snapshot.hosts[i]] for i in inside], dtype=np.intp)
+        to, of = np.ix_(outside, outside), np.ix_(inside, inside)
+        history.time_s[number] = snapshot.time_s
+        history.alpha_s[number][to] = snapshot.alpha_s[of]
+        history.beta_Bps[number][to] = snapshot.beta_Bps[of]
+        hops = snapshot.hops[of]
+        history.hops[to] = np.where(hops > 0, hops, history.hops[to])
+        history.cpus[outside] = snapshot.cpus[inside]
+        history.memory_bytes[outside] = snapshot.memory_bytes[inside]
+        if snapshot.method:
+            methods[snapshot.method] = None
+    return History(**{**vars(history), "method": ", ".join(methods)})
+
+
+def _check_memory(needed_bytes: int, name: str) -> None:
+    # numpy would get the address space, and the kernel would then kill the process instead of refusing.
+    there_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed_bytes > there_bytes:
+        raise StoreError(
+            f"{name}: this takes {needed_bytes / 1e9:.1f} GB of memory, this machine has {there_bytes / 1e9:.1f} GB",
+            hint="ask for fewer snapshots or hosts",
+        )
+
+
+def _between(matrix: Floats) -> npt.NDArray[np.float64]:
+    """The finite values between different hosts."""
+    known = np.isfinite(matrix)
+    np.fill_diagonal(known, val=False)
+    return matrix[known]
+
+
+def _median(values: npt.NDArray[np.float64]) -> float | None:
+    return float(np.median(values)) if len(values) else None

@@ -1,0 +1,348 @@
+"""Store: what was measured, kept in one database. Every call is one transaction, done whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import Connection, Engine
+
+from gavotte.formats.history import History
+from gavotte.formats.names import Label as Name
+from gavotte.formats.record import Record
+from gavotte.store import samples, series
+from gavotte.store.engine import CONNECT_S, WAIT_S, WRITES, open_engine
+from gavotte.store.errors import StoreError, told
+from gavotte.store.location import Location, locate
+from gavotte.store.samples import KindSummary, Label
+from gavotte.store.series import Head, Span
+from gavotte.store.snapshot import Snapshot, gather, split
+
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
+
+
+@dataclass(frozen=True)
+class SeriesSummary:
+    """A series without its matrices.
+
+    Attributes:
+        name: of the series.
+        snapshots: how many.
+        hosts: all that ever were in it, in order of appearance.
+        first_s: Unix time of the earliest snapshot.
+        last_s: Unix time of the latest.
+        paths: directed pairs of different hosts, summed over snapshots.
+        answered: how many of `paths` have a bandwidth.
+        methods: how it was measured.
+        alpha_median_s: median over snapshots of each one's median latency, None without any.
+        beta_median_Bps: median over snapshots of each one's median bandwidth in bytes/s, None without any.
+    """
+
+    name: str
+    snapshots: int
+    hosts: tuple[str, ...]
+    first_s: float
+    last_s: float
+    paths: int
+    answered: int
+    methods: tuple[str, ...]
+    alpha_median_s: float | None
+    beta_median_Bps: float | None  # noqa: N815 - as in the History
+
+
+@dataclass(frozen=True)
+class Added:
+    """What a call has stored.
+
+    Attributes:
+        store: where, without any password.
+        series: which series; empty where only Records were added.
+        snapshots: how many were added.
+        records: how many were new.
+    """
+
+    store: str
+    series: str
+    snapshots: int
+    records: int
+
+
+def open_store(
+    url: str | Path | None = None,
+    *,
+    create: bool = True,
+    connect_s: float = CONNECT_S,
+    wait_s: float = WAIT_S,
+    environ: Mapping[str, str] = os.environ,
+) -> Store:
+    """Opens a store, and makes it where it is missing.
+
+    Args:
+        url: `sqlite:///FILE`, a file name, or `postgresql://USER@HOST/DATABASE`; None for `$GAVOTTE_STORE`, else
+            `$XDG_DATA_HOME/gavotte/gavotte.sqlite3`.
+        create: False to refuse a missing one.
+        connect_s: deadline for a connection to a server, seconds.
+        wait_s: deadline for another writer, seconds.
+        environ: where the defaults are looked up.
+
+    Raises:
+        StoreError: when it cannot be reached or is no store.
+    """
+    location = locate(url, environ)
+    return Store(location, open_engine(location, create=create, connect_s=connect_s, wait_s=wait_s))
+
+
+def check_name(name: str) -> str:
+    """Returns a series' name, or refuses it.
+
+    Raises:
+        StoreError: when it is empty, long, or has a space, a quote or a slash.
+    """
+    try:
+        return _NAME.validate_python(name)
+    except ValidationError:
+        raise StoreError(
+            f"{name[:60]!r} cannot name a series", hint="use 1 to 128 letters, digits, - _ . : without spaces"
+        ) from None
+
+
+class Store:
+    """An open store, for one or many threads. Use it as a context manager, or call `close`."""
+
+    def __init__(self, location: Location, engine: Engine) -> None:
+        """Takes over an engine whose tables are of this version. Use `open_store`."""
+        self._location = location
+        self._engine = engine
+
+    @property
+    def name(self) -> str:
+        """Where it is, without any password."""
+        return self._location.shown
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def add(self, name: str, history: History, *, skip_existing: bool = False, records: Iterable[Record] = ()) -> Added:
+        """Appends a History's snapshots to a series, and Records with them.
+
+        Args:
+            name: of the series; made when it is new.
+            history: its hosts may differ from those that the series had before.
+            skip_existing: pass over a time that the series already has, instead of refusing.
+            records: stored in the same transaction.
+
+        Raises:
+            StoreError: for a time that is there already, or a store that cannot be written. Then nothing is stored.
+        """
+        return self.add_snapshots(name, split(history), skip_existing=skip_existing, records=records)
+
+    def add_snapshots(
+        self, name: str, snapshots: Iterable[Snapshot], *, skip_existing: bool = False, records: Iterable[Record] = ()
+    ) -> Added:
+        """As `add`, for snapshots one after the other: they need not fit in memory together.
+
+        Raises:
+            StoreError: as `add`; also when there is no snapshot at all.
+        """
+        check_name(name)
+        with self._writing() as connection:
+            new = series.append(connection, name, snapshots, skip_existing=skip_existing)
+            if not series.heads(connection, series.find(connection, name), Span(last=1)):
+                raise StoreError(f"{name}: there is no snapshot to store", hint="measure at least one")
+            return Added(self.name, name, new, samples.append(connection, records))
+
+    def add_records(self, records: Iterable[Record]) -> Added:
+        """Adds Records; one that is equal in every field to one that is there is kept once.
+
+        Raises:
+            StoreError: when the store cannot be written. Then nothing is stored.
+        """
+        with self._writing() as connection:
+            return Added(self.name, "", 0, samples.append(connection, records))
+
+    def series(self) -> list[SeriesSummary]:
+        """All series by name."""
+        with self._reading() as connection:
+            return [_summary(connection, name) for name in series.names(connection)]
+
+    def summary(self, name: str, span: Span | None = None) -> SeriesSummary:
+        """One series, or a part of it.
+
+        Raises:
+            StoreError: when there is no such series, or none of its snapshots is in the span.
+        """
+        with self._reading() as connection:
+            return _summary(connection, name, span)
+
+    def heads(self, name: str, span: Span | None = None) -> list[Head]:
+        """The snapshots of a series in time order, without their matrices.
+
+        Raises:
+            StoreError: when there is no such series.
+        """
+        with self._reading() as connection:
+            return series.heads(connection, series.find(connection, name), span or Span())
+
+    def load(self, name: str, span: Span | None = None, *, hosts: Sequence[str] | None = None) -> History:
+        """A series, or a part of it, as a History.
+
+        Args:
+            name: of the series.
+            span: which snapshots; None = all.
+            hosts: which hosts, in this order; None = all in order of appearance. Two hosts give a path over time
+                and read only those hosts' rows.
+
+        Raises:
+            StoreError: when the series, a host or the span is not there, or the matrices exceed this machine's memory.
+        """
+        with self._reading() as connection:
+            found, rosters = _find(connection, name, span)
+            there = _union(found, rosters)
+            for host in hosts or ():
+                if host not in there:
+                    shown = ", ".join(list(there)[:8]) + (", ..." if len(there) > 8 else "")
+                    raise StoreError(f"{name}: no host {host!r} in these snapshots", hint=f"name one of: {shown}")
+            if hosts is not None and len(set(hosts)) < max(1, len(hosts)):
+                raise StoreError(f"{name}: a host is asked for twice, or none at all", hint="name each once")
+            chosen = tuple(there) if hosts is None else tuple(hosts)
+            each = series.read(connection, found, rosters, None if hosts is None else chosen)
+            return gather(each, count=len(found), hosts=chosen, name=name)
+
+    def snapshots(self, name: str, span: Span | None = None) -> Iterator[Snapshot]:
+        """A series' snapshots in time order, a bounded number of them in memory, as of the first one's reading.
+
+        Raises:
+            StoreError: when there is no such series, or none of its snapshots is in the span.
+        """
+        with self._reading() as connection:
+            found, rosters = _find(connection, name, span)
+            yield from series.read(connection, found, rosters)
+
+    def records(
+        self,
+        kind: str | None = None,
+        *,
+        metric: str | None = None,
+        span: Span | None = None,
+        labels: Mapping[str, Label] | None = None,
+    ) -> list[Record]:
+        """The Records that fit all that is given, in time order.
+
+        Args:
+            kind: what was done; None = all.
+            metric: what was measured; None = all.
+            span: when; None = always.
+            labels: values that the Record's labels must have.
+        """
+        with self._reading() as connection:
+            return samples.query(connection, kind=kind, metric=metric, span=span or Span(), labels=labels or {})
+
+    def kinds(self) -> list[KindSummary]:
+        """The kinds of Records that there are, by name."""
+        with self._reading() as connection:
+            return samples.kinds(connection)
+
+    def delete(self, name: str, *, before_s: float | None = None) -> int:
+        """Deletes a series, or its snapshots before a Unix time. Returns how many snapshots went.
+
+        Raises:
+            StoreError: when there is no such series.
+        """
+        with self._writing() as connection:
+            gone = series.remove(connection, name, before_s=before_s)
+        self._shrink()
+        return gone
+
+    def delete_records(self, kind: str, *, before_s: float | None = None) -> int:
+        """Deletes the Records of a kind, or those before a Unix time. Returns how many went.
+
+        Raises:
+            StoreError: when there is none of that kind.
+        """
+        with self._writing() as connection:
+            gone = samples.remove(connection, kind, before_s=before_s)
+        self._shrink()
+        return gone
+
+    def _shrink(self) -> None:
+        """Gives deleted space back to the disk; a server does that by itself."""
+        if self._location.kind != "sqlite":
+            return
+        connection = self._engine.raw_connection()
+        try:
+            # What was asked for is done; only a script runs this statement to its end.
+            with contextlib.suppress(sqlite3.Error):
+                connection.cursor().executescript("PRAGMA incremental_vacuum")
+        finally:
+            connection.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with (
+            told(self._location),
+            self._engine.connect().execution_options(**WRITES) as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        """One view of the store, whatever others write meanwhile."""
+        with told(self._location), self._engine.connect() as connection:
+            if self._location.kind == "postgresql":
+                connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            with connection.begin():
+                yield connection
+
+
+def _find(connection: Connection, name: str, span: Span | None) -> tuple[list[Head], dict[int, series.Roster]]:
+    found = series.heads(connection, series.find(connection, name), span or Span())
+    if not found:
+        raise StoreError(f"{name}: no snapshot in that time", hint="`gavotte history show` tells its span")
+    return found, series.read_rosters(connection, found)
+
+
+def _union(found: Sequence[Head], rosters: Mapping[int, series.Roster]) -> dict[str, None]:
+    order = dict.fromkeys(head.roster_id for head in found)
+    return dict.fromkeys(host for key in order for host in rosters[key].hosts)
+
+
+def _summary(connection: Connection, name: str, span: Span | None = None) -> SeriesSummary:
+    found, rosters = _find(connection, name, span)
+    return SeriesSummary(
+        name=name,
+        snapshots=len(found),
+        hosts=tuple(_union(found, rosters)),
+        first_s=found[0].time_s,
+        last_s=found[-1].time_s,
+        paths=sum(head.paths for head in found),
+        answered=sum(head.answered for head in found),
+        methods=tuple(dict.fromkeys(head.method for head in found if head.method)),
+        alpha_median_s=_median([head.alpha_median_s for head in found]),
+        beta_median_Bps=_median([head.beta_median_Bps for head in found]),
+    )
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = sorted(value for value in values if value is not None)
+    if not known:
+        return None
+    middle = len(known) // 2
+    return known[middle] if len(known) % 2 else (known[middle - 1] + known[middle]) / 2
