@@ -1,0 +1,25 @@
+"""Decides which task runs on which host: Network and Apps in, Placement out."""
+
+from gavotte.place.columns import Instance, build_instance
+from gavotte.place.explaining import Explanation, explain
+from gavotte.place.methods import METHODS
+from gavotte.place.placing import Answer, decide, evaluate, place
+from gavotte.place.running import Running
+from gavotte.place.selecting import select_hosts
+from gavotte.place.worth import Worth, worth
+
+__all__ = [
+    "METHODS",
+    "Answer",
+    "Explanation",
+    "Instance",
+    "Running",
+    "Worth",
+    "build_instance",
+    "decide",
+    "evaluate",
+    "explain",
+    "place",
+    "select_hosts",
+    "worth",
+]

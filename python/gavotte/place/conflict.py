@@ -1,0 +1,199 @@
+"""Why no placement exists: a smallest set of tasks and constraints that contradict each other.
+
+Minimal in the strict sense: without any one of them there would be a placement. It is found by CP-SAT's core of
+assumptions, and then by leaving out one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, pairwise
+
+from gavotte.errors import GavotteError, InfeasibleError
+from gavotte.formats.app import App
+from gavotte.formats.network import Network
+from gavotte.place.columns import build_instance
+from gavotte.place.exact.compact import keep_room, places
+from gavotte.place.exact.cpsat import CHILD, parameters
+from gavotte.place.exact.solver import Solver
+from gavotte.place.exact.text import Literal, Model, negated
+from gavotte.place.merge import task_key
+from gavotte.place.running import Running
+
+MOST_LITERALS = 20_000
+"""Above this many tasks times hosts no reason is sought."""
+
+_SHOWN = 8
+
+_At = Mapping[str, dict[str, Literal]]
+"""Task key to host to literal."""
+
+
+def find_conflict(
+    network: Network,
+    apps: Sequence[App],
+    allowed: Mapping[str, Sequence[str]],
+    running: Sequence[Running],
+    *,
+    limit_s: float,
+) -> InfeasibleError | None:
+    """Looks for the reason why no placement exists.
+
+    Args:
+        network: where.
+        apps: what.
+        allowed: task key to the only hosts that it may use.
+        running: what holds room already.
+        limit_s: for all attempts together, about.
+
+    Returns:
+        An error that names a minimal conflicting set; None if there is a placement, or if that could not be decided.
+    """
+    if len(network.hosts) * sum(len(app.task) for app in apps) > MOST_LITERALS:
+        return None
+    model, demands = _model(network, apps, allowed, running)
+    try:
+        core = _shrink(model, demands, limit_s)
+    except GavotteError:
+        return None
+    return None if core is None else _told(network, apps, [demands[literal] for literal in core])
+
+
+def _model(
+    network: Network, apps: Sequence[App], allowed: Mapping[str, Sequence[str]], running: Sequence[Running]
+) -> tuple[Model, dict[Literal, str]]:
+    """Each demand under a literal of its own: a task wants a host, a constraint wants to be kept."""
+    bare = [app.model_copy(update={"constraints": type(app.constraints)()}) for app in apps]
+    instance = build_instance(network, bare, "pipe", running=running)
+    model = Model()
+    literals = places(instance, model)
+    keep_room(instance, model, literals)
+    names = network.names
+    at = {
+        task: {names[host]: literal for host, literal in found.items()}
+        for task, found in zip(instance.tasks, literals, strict=True)
+    }
+    demands: dict[Literal, str] = {}
+    for task, found in at.items():
+        wanted = model.boolean()
+        demands[wanted] = f"task `{task}`"
+        model.linear([(1, literal) for literal in found.values()], most=1)
+        model.clause([negated(wanted), *found.values()])
+    for task, hosts in allowed.items():
+        kept = model.boolean()
+        demands[kept] = f"the hosts allowed to `{task}`"
+        for host, literal in at[task].items():
+            if host not in hosts:
+                model.clause([negated(kept), negated(literal)])
+    for app in apps:
+        for name, clauses, limit in _rules(network, app, apps, at, model):
+            kept = model.boolean()
+            demands[kept] = f"`{name}`" if len(apps) == 1 else f"`{name}` of application `{app.name}`"
+            for clause in clauses:
+                model.clause([negated(kept), *clause])
+            if limit is not None:
+                model.linear([(1, literal) for literal in limit[0]], most=limit[1], only_if=kept)
+    return model, demands
+
+
+def _rules(
+    network: Network, app: App, apps: Sequence[App], at: _At, model: Model
+) -> Iterator[tuple[str, list[list[Literal]], tuple[list[Literal], int] | None]]:
+    """Yields each constraint with its clauses and, for `max_hosts`, a bound on a sum."""
+    given = app.constraints
+
+    def here(task: str) -> dict[str, Literal]:
+        return at[task_key(app, task, apps)]
+
+    for task, host in given.pin.items():
+        yield f"pin.{task}", [[here(task)[host]] if host in here(task) else []], None
+    for i, group in enumerate(given.apart):
+        both = [(here(one), here(other)) for one, other in combinations(group, 2)]
+        yield (
+            f"apart[{i}]",
+            [[negated(a[h]), negated(b[h])] for a, b in both for h in sorted(a.keys() & b.keys())],
+            None,
+        )
+    for i, group in enumerate(given.together):
+        pairs = [(here(one), here(other)) for one, other in pairwise(group)]
+        same = [
+            [negated(literal), *([b[host]] if host in b else [])]
+            for one, other in pairs
+            for a, b in ((one, other), (other, one))
+            for host, literal in a.items()
+        ]
+        yield f"together[{i}]", same, None
+    index = {name: number for number, name in enumerate(network.names)}
+    for i, bound in enumerate(given.max_latency):
+        far = [
+            [negated(a), negated(b)]
+            for m, a in here(bound.source).items()
+            for n, b in here(bound.target).items()
+            if m != n and not _near(network.latency_s[index[m]][index[n]], bound.seconds)
+        ]
+        yield f"max_latency[{i}]", far, None
+    if given.max_hosts is not None:
+        used = {host: model.boolean() for host in network.names}
+        for member in app.task:
+            for host, literal in here(member.name).items():
+                model.clause([negated(literal), used[host]])
+        yield "max_hosts", [], (list(used.values()), given.max_hosts)
+
+
+def _near(latency_s: float | None, most_s: float) -> bool:
+    return latency_s is not None and latency_s <= most_s
+
+
+def _shrink(model: Model, demands: Mapping[Literal, str], limit_s: float) -> list[Literal] | None:
+    """A minimal set of demands that cannot all be met; None if all can be, or time ran out."""
+    text = model.text()
+    options = parameters(limit_s=limit_s / 4, deterministic_s=limit_s / 4, seed=0)
+    with Solver(CHILD) as solver:
+
+        def core(wanted: Sequence[Literal]) -> list[Literal] | None:
+            listed = ", ".join(map(str, wanted))
+            answer = solver.ask({"model": f"{text}\nassumptions: [{listed}]", "parameters": options}, limit_s)
+            if answer["status"] != "INFEASIBLE":
+                return None
+            found = set(answer["core"])
+            return [literal for literal in wanted if literal in found]
+
+        kept = core(list(demands))
+        if kept is None:
+            return None
+        # Constraints first, so that a contradiction among them is told before the room that tasks need.
+        tasks = {literal for literal, name in demands.items() if name.startswith("task `")}
+        for literal in sorted(kept, key=lambda literal: (literal not in tasks, literal)):
+            if literal in kept:
+                smaller = core([other for other in kept if other != literal])
+                kept = kept if smaller is None else smaller
+        return kept
+
+
+def _told(network: Network, apps: Sequence[App], names: Sequence[str]) -> InfeasibleError:
+    tasks = [name for name in names if name.startswith("task `")]
+    rules = [name for name in names if not name.startswith("task `")]
+    if rules:
+        joined = _listed(rules + (tasks if len(tasks) <= _SHOWN else [f"{len(tasks)} tasks"]))
+        verb = "contradict each other" if len(names) > 1 else "cannot be kept"
+        return InfeasibleError(f"no placement exists: {joined} {verb}", hint="relax any one of them")
+    keys = {f"task `{task_key(app, task.name, apps)}`": task for app in apps for task in app.task}
+    cpus, memory = (sum(getattr(keys[name], field) for name in tasks) for field in ("cpus", "memory_bytes"))
+    needs = f"{cpus:g} cpus" + (f" and {memory} bytes of memory" if memory else "")
+    offers = f"{len(network.hosts)} hosts with {sum(host.cpus for host in network.hosts):g} cpus"
+    if len(tasks) == 1:
+        return InfeasibleError(
+            f"no placement exists: {tasks[0]} needs {needs}, more than any host has free",
+            hint="add a larger host, or split the task",
+        )
+    return InfeasibleError(
+        f"no placement exists: {_listed(tasks)} need {needs} and do not fit together on the {offers}",
+        hint="add hosts, or make any one of these tasks smaller",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = list(names[:_SHOWN])
+    if len(names) > _SHOWN:
+        shown.append(f"{len(names) - _SHOWN} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

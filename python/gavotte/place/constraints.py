@@ -1,0 +1,61 @@
+"""Checks that an assignment keeps the constraints of its applications.
+
+Capacity and pins are the compiled module's; here are those that no method plans for yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, pairwise
+
+from gavotte.errors import InfeasibleError
+from gavotte.formats.app import App
+from gavotte.formats.network import Network
+from gavotte.place.merge import task_key
+
+
+def check_constraints(network: Network, apps: Sequence[App], assignment: Mapping[str, str], method: str) -> None:
+    """Refuses an assignment that breaks `apart`, `together`, `max_latency` or `max_hosts`.
+
+    Args:
+        network: for latencies.
+        apps: for constraints; each application's speak of its own tasks.
+        assignment: task key to host, for every task.
+        method: who made the assignment, for the message.
+
+    Raises:
+        InfeasibleError: naming the method, the constraint and the tasks that break it.
+    """
+    for app in apps:
+        host_of = {task.name: assignment[task_key(app, task.name, apps)] for task in app.task}
+        for constraint, reason in _broken(network, app, host_of):
+            raise InfeasibleError(
+                f"{method} does not satisfy {constraint} of application `{app.name}`: {reason}",
+                hint="pin the tasks concerned, or relax the constraint",
+            )
+
+
+def _broken(network: Network, app: App, host_of: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yields each broken constraint with the reason."""
+    rules = app.constraints
+    for i, group in enumerate(rules.apart):
+        for one, other in combinations(group, 2):
+            if host_of[one] == host_of[other]:
+                yield f"apart[{i}]", f"`{one}` and `{other}` are both on `{host_of[one]}`"
+    for i, group in enumerate(rules.together):
+        for one, other in pairwise(group):
+            if host_of[one] != host_of[other]:
+                yield f"together[{i}]", f"`{one}` is on `{host_of[one]}` and `{other}` on `{host_of[other]}`"
+    at = {name: index for index, name in enumerate(network.names)}
+    for i, bound in enumerate(rules.max_latency):
+        source, target = host_of[bound.source], host_of[bound.target]
+        if source == target:
+            continue
+        latency_s = network.latency_s[at[source]][at[target]]
+        if latency_s is None:
+            yield f"max_latency[{i}]", f"the latency from `{source}` to `{target}` is not known"
+        elif latency_s > bound.seconds:
+            yield f"max_latency[{i}]", f"`{source}` to `{target}` takes {latency_s:.3g} s, not {bound.seconds:.3g} s"
+    used = len(set(host_of.values()))
+    if rules.max_hosts is not None and used > rules.max_hosts:
+        yield "max_hosts", f"it uses {used} hosts, not {rules.max_hosts}"

@@ -1,0 +1,210 @@
+"""The compact exact model, as clauses and linear constraints for CP-SAT.
+
+`at[u][m]`: unit u (tasks that move as one) runs on host m. For each transfer and each link that it may load, one
+literal is forced true where it does: with E transfers and M hosts that is O(E M) for the hose model, not the O(J^2 M^2)
+products of Choreo's Appendix. For the pipe model it is one literal for each transfer and ordered pair.
+
+Times are whole ticks, rounded down, so the model is a relaxation by less than one tick a transfer: what it proves is a
+true lower bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gavotte.place.columns import UNLIMITED_MEMORY, Instance
+from gavotte.place.exact.links import Limited, Trigger, limited_links, load_on, machines
+from gavotte.place.exact.stars import Edge, must_leave
+from gavotte.place.exact.text import Literal, Model, negated
+
+TICKS = 1 << 24
+"""Ticks in the time to beat. A sum over a hundred transfers is then known to 6 in a million."""
+
+_CUT_UNITS = 1 << 20
+"""Cuts count bytes in this many parts of all that a task sends."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """A model with what its variables mean.
+
+    Attributes:
+        model: for CP-SAT.
+        at: for each unit, host to the literal that puts it there.
+        tick_s: seconds of one tick of the objective.
+    """
+
+    model: Model
+    at: list[dict[int, Literal]]
+    tick_s: float
+
+    def units_on(self, solution: Sequence[int]) -> list[int]:
+        """The host of each unit in a solution."""
+        return [next(host for host, literal in places.items() if solution[literal]) for places in self.at]
+
+
+def build(instance: Instance, *, cap_s: float, bound_s: float, hint: Sequence[int] | None) -> Built:
+    """Builds the model of all placements that take at most `cap_s`.
+
+    Args:
+        instance: what to place.
+        cap_s: time of a known placement, above zero.
+        bound_s: a proven lower bound.
+        hint: the host of each unit in the known placement.
+    """
+    builder = _Builder(instance, cap_s, bound_s)
+    times = [builder.phase(phase) for phase in range(len(instance.phases))]
+    model = builder.model
+    least = math.floor(bound_s / builder.tick_s * (1 - 1e-12))
+    model.linear([(1, time) for time in times], least=least, most=TICKS)
+    model.minimize(times)
+    for unit, host in enumerate(hint or ()):
+        for other, literal in builder.at[unit].items():
+            model.hint(literal, int(other == host))
+    return Built(model, builder.at, builder.tick_s)
+
+
+def places(instance: Instance, model: Model) -> list[dict[int, Literal]]:
+    """A literal for each unit and host that it may have and that is large enough when empty."""
+    compact = instance.core.compact()
+    every = range(len(instance.hosts))
+    return [
+        {
+            host: model.boolean()
+            for host in (every if allowed is None else allowed)
+            if compact.nano_cores[unit] <= compact.host_nano_cores[host]
+            and compact.memory_bytes[unit] <= compact.host_memory_bytes[host]
+        }
+        for unit, allowed in enumerate(compact.allowed)
+    ]
+
+
+def keep_room(instance: Instance, model: Model, at: Sequence[dict[int, Literal]]) -> None:
+    """No host holds more than its cores and memory."""
+    compact = instance.core.compact()
+    resources = (
+        (compact.nano_cores, compact.host_nano_cores),
+        (compact.memory_bytes, compact.host_memory_bytes),
+    )
+    for needs, offers in resources:
+        step = math.gcd(*needs) or 1
+        for host, offered in enumerate(offers):
+            terms = [(need // step, at[unit][host]) for unit, need in enumerate(needs) if need and host in at[unit]]
+            if offered != UNLIMITED_MEMORY and sum(need for need, _ in terms) > offered // step:
+                model.linear(terms, most=offered // step)
+
+
+def keep_rules(instance: Instance, model: Model, at: Sequence[dict[int, Literal]]) -> None:
+    """Units are apart, near each other, and on few hosts, where they have to be."""
+    compact = instance.core.compact()
+    for one, other in compact.apart:
+        for host in sorted(at[one].keys() & at[other].keys()):
+            model.clause(sorted({negated(at[one][host]), negated(at[other][host])}))
+    for one, other, seconds in compact.latencies:
+        for m, here in at[one].items():
+            for n, there in at[other].items():
+                if m != n and not instance.latency_s[m, n] <= seconds:
+                    model.clause([negated(here), negated(there)])
+    for units, most in compact.limits:
+        used = [model.boolean() for _ in instance.hosts]
+        for unit in units:
+            for host, literal in at[unit].items():
+                model.clause([negated(literal), used[host]])
+        model.linear([(1, literal) for literal in used], most=most)
+
+
+class _Builder:
+    def __init__(self, instance: Instance, cap_s: float, bound_s: float) -> None:
+        self.instance = instance
+        self.cap_s, self.bound_s = cap_s, bound_s
+        self.tick_s = cap_s / TICKS
+        self.model = Model()
+        self.at = places(instance, self.model)
+        self.compact = instance.core.compact()
+        self.links = list(limited_links(instance))
+        self.mates = machines(instance)
+        for literals in self.at:
+            self.model.exactly_one(literals.values())
+        keep_room(instance, self.model, self.at)
+        keep_rules(instance, self.model, self.at)
+
+    def phase(self, phase: int) -> int:
+        """The variable that no link's time in this phase exceeds."""
+        time = self.model.integer(0, TICKS)
+        edges = [(s, t, size) for s, t, size, number in self.compact.edges if number == phase]
+        total = sum(size for _, _, size in edges)
+        load = load_on(self.instance, phase)
+        # With one phase, a link that stays below the bound even under all bytes decides nothing.
+        idle_s = self.bound_s if len(self.instance.phases) == 1 else 0.0
+        leaving: dict[tuple[int, int, bool], list[tuple[int, Literal]]] = {}
+        for link in self.links:
+            if 8 * (total + load[link.key]) / link.rate_bps <= idle_s:
+                continue
+            crossing = self._link(time, edges, link, load[link.key])
+            if link.key[0] in ("out", "in"):
+                for (source, target, size), literal in crossing:
+                    unit, host, sends = (source if link.key[0] == "out" else target), link.key[1], link.key[0] == "out"
+                    leaving.setdefault((unit, host, sends), []).append((size, literal))
+        self._cuts(edges, leaving)
+        return time
+
+    def _link(self, time: int, edges: Sequence[Edge], link: Limited, load: int) -> list[tuple[Edge, Literal]]:
+        """Bounds what crosses one link; returns each transfer with the literal that says whether it crosses."""
+        terms: list[tuple[int, Literal]] = []
+        crossing = []
+        used = self.model.boolean() if load else None
+        if used is not None:
+            terms.append((self._ticks(load, link), used))
+        for edge in edges:
+            clauses = [clause for clause in (self._clause(edge, trigger) for trigger in link.triggers) if clause]
+            if not clauses:
+                continue
+            if 8 * (edge[2] + load) / link.rate_bps > self.cap_s * (1 + 1e-9):
+                for clause in clauses:
+                    self.model.clause(clause)
+                continue
+            crosses = self.model.boolean()
+            for clause in clauses:
+                self.model.clause([*clause, crosses])
+            if used is not None:
+                self.model.clause([negated(crosses), used])
+            terms.append((self._ticks(edge[2], link), crosses))
+            crossing.append((edge, crosses))
+        if crossing:
+            self.model.linear([*terms, (-1, time)], most=0)
+        return crossing
+
+    def _ticks(self, size: int, link: Limited) -> int:
+        return math.floor(8 * size / link.rate_bps / self.tick_s)
+
+    def _clause(self, edge: Edge, trigger: Trigger) -> list[Literal] | None:
+        """What holds unless the transfer loads the link; None if it never does."""
+        here, there = (self.at[edge[0]], self.at[edge[1]]) if trigger.sends else (self.at[edge[1]], self.at[edge[0]])
+        if trigger.host not in here:
+            return None
+        spared = [literal for host, literal in there.items() if host in trigger.spared]
+        if len(spared) == len(there):
+            return None
+        others = [literal for host, literal in there.items() if host not in trigger.spared]
+        away = [negated(here[trigger.host])]
+        # The other end is on one host: say it the shorter way.
+        return [*away, negated(others[0])] if len(others) == 1 else [*away, *spared]
+
+    def _cuts(self, edges: Sequence[Edge], leaving: dict[tuple[int, int, bool], list[tuple[int, Literal]]]) -> None:
+        """Star-knapsack cuts: a task on a host sends away, at least, what cannot fit beside it."""
+        for (unit, host, sends), size in must_leave(self.compact, edges, self.mates).items():
+            if size == 0 or host not in self.at[unit]:
+                continue
+            at = self.at[unit][host]
+            rate_bps = (self.instance.egress_bps if sends else self.instance.ingress_bps)[host]
+            if self.instance.sharing != "pipe" and 8 * size / rate_bps > self.cap_s * (1 + 1e-9):
+                self.model.clause([negated(at)])
+                continue
+            terms = leaving.get((unit, host, sends), [])
+            whole = sum(bytes_ for bytes_, _ in terms)
+            if whole >= size:
+                step = max(whole // _CUT_UNITS, 1)
+                cut = [(-(-bytes_ // step), literal) for bytes_, literal in terms]
+                self.model.linear([*cut, (-(size // step), at)], least=0)

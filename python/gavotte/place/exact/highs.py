@@ -1,0 +1,176 @@
+"""The program of Choreo's Appendix, made right, by HiGHS: products of places, for comparison with the compact model.
+
+As printed it has rows for single paths only, merges the two directions of a pair of tasks, and needs a binary for each
+pair of tasks and of hosts. Here `z[e, m, n]` is the part of a directed transfer e that goes from host m to host n. Its
+sums over n and over m are the places of the two tasks, so it is whole where those are; and every link of the sharing
+model (pair, egress, ingress, groups) has its row.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gavotte.errors import GavotteError, InfeasibleError
+from gavotte.place.columns import UNLIMITED_MEMORY, Instance
+from gavotte.place.exact.links import limited_links, load_on
+from gavotte.place.exact.solver import Solver
+
+CHILD = "highs_child.py"
+
+MOST_COLUMNS = 400_000
+"""Above this the program takes minutes to build, and is not solved in hours."""
+
+Row = tuple[float, float, list[tuple[int, float]]]
+"""Least, most, and terms (column, coefficient)."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What HiGHS found.
+
+    Attributes:
+        hosts: (J,) the host of each task.
+        bound_s: proven by the solver.
+        stopped: whether the time limit ended it.
+    """
+
+    hosts: npt.NDArray[np.uint32]
+    bound_s: float
+    stopped: bool
+
+
+def solve_ilp(instance: Instance, *, limit_s: float, seed: int) -> Solved | None:
+    """Solves the product form. None if time ran out before any placement was found.
+
+    Raises:
+        InfeasibleError: when no placement exists.
+        GavotteError: when it is too large, or the solver fails.
+    """
+    program = _Program(instance)
+    request = {
+        "cost": program.cost,
+        "upper": program.upper,
+        "binaries": program.binaries,
+        "rows": program.rows,
+        "limit_s": limit_s,
+        "seed": seed % (2**31 - 1),
+    }
+    with Solver(CHILD) as solver:
+        answer = solver.ask(request, limit_s)
+    if answer["status"] == "infeasible":
+        raise InfeasibleError(
+            "no placement keeps all constraints", hint="use --method optimal to learn which contradict"
+        )
+    if not answer["solution"]:
+        return None
+    values = answer["solution"]
+    hosts = [max(at, key=lambda host, at=at: values[at[host]]) for at in program.at]  # type: ignore[misc]
+    placed = np.array([hosts[unit] for unit in instance.core.compact().unit_of], dtype=np.uint32)
+    return Solved(placed, max(float(answer["bound"]) * program.scale_s, 0.0), answer["status"] != "optimal")
+
+
+class _Program:
+    """Columns and rows. Times are in units of `scale_s`, near 1, for the solver's tolerances."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance, self.compact = instance, instance.core.compact()
+        self.cost: list[float] = []
+        self.upper: list[float] = []
+        self.rows: list[Row] = []
+        hosts = len(instance.hosts)
+        if len(self.compact.edges) * hosts * hosts > MOST_COLUMNS:
+            raise GavotteError(
+                f"{len(self.compact.edges)} transfers on {hosts} hosts are too many for ilp",
+                hint="use --method optimal",
+            )
+        self.links = list(limited_links(instance))
+        total = max((size for _, _, size, _ in self.compact.edges), default=1)
+        self.scale_s = 8 * total / min((link.rate_bps for link in self.links), default=8.0 * total)
+        self.at = [self._places(unit) for unit in range(len(self.compact.members))]
+        self.binaries = len(self.cost)
+        self._room()
+        self._rules()
+        for phase in range(len(instance.phases)):
+            self._phase(phase)
+
+    def _column(self, cost: float = 0.0, upper: float = 1.0) -> int:
+        self.cost.append(cost)
+        self.upper.append(upper)
+        return len(self.cost) - 1
+
+    def _places(self, unit: int) -> dict[int, int]:
+        allowed = self.compact.allowed[unit]
+        hosts = range(len(self.instance.hosts)) if allowed is None else allowed
+        at = {host: self._column() for host in hosts}
+        self.rows.append((1.0, 1.0, [(column, 1.0) for column in at.values()]))
+        return at
+
+    def _room(self) -> None:
+        compact = self.compact
+        resources = (
+            (compact.nano_cores, compact.host_nano_cores),
+            (compact.memory_bytes, compact.host_memory_bytes),
+        )
+        for needs, offers in resources:
+            for host, offered in enumerate(offers):
+                # In shares of the host, or small needs would be lost in the solver's tolerances.
+                whole = max(offered, 1)
+                wanted = [
+                    (self.at[unit][host], need) for unit, need in enumerate(needs) if need and host in self.at[unit]
+                ]
+                if wanted and offered != UNLIMITED_MEMORY:
+                    self.rows.append((-math.inf, offered / whole, [(column, need / whole) for column, need in wanted]))
+
+    def _rules(self) -> None:
+        compact, at = self.compact, self.at
+        for one, other in compact.apart:
+            for host in sorted(at[one].keys() & at[other].keys()):
+                terms = [(at[one][host], 1.0), (at[other][host], 1.0)] if one != other else [(at[one][host], 2.0)]
+                self.rows.append((-math.inf, 1.0, terms))
+        for one, other, seconds in compact.latencies:
+            for m, here in at[one].items():
+                for n, there in at[other].items():
+                    if m != n and not self.instance.latency_s[m, n] <= seconds:
+                        self.rows.append((-math.inf, 1.0, [(here, 1.0), (there, 1.0)]))
+        for units, most in compact.limits:
+            used = [self._column() for _ in self.instance.hosts]
+            for unit in units:
+                for host, column in at[unit].items():
+                    self.rows.append((-math.inf, 0.0, [(column, 1.0), (used[host], -1.0)]))
+            self.rows.append((-math.inf, float(most), [(column, 1.0) for column in used]))
+
+    def _phase(self, phase: int) -> None:
+        time = self._column(cost=1.0, upper=math.inf)
+        load = load_on(self.instance, phase)
+        edges = [edge for edge in self.compact.edges if edge[3] == phase]
+        parts = [self._parts(source, target) for source, target, _, _ in edges]
+        for link in self.links:
+            terms: dict[int, float] = {}
+            for (_, _, size, _), columns in zip(edges, parts, strict=True):
+                for (m, n), column in columns.items():
+                    for trigger in link.triggers:
+                        here, there = (m, n) if trigger.sends else (n, m)
+                        if here == trigger.host and there not in trigger.spared:
+                            terms[column] = 8 * size / link.rate_bps / self.scale_s
+            if not terms:
+                continue
+            row = [*terms.items(), (time, -1.0)]
+            if load[link.key]:
+                used = self._column()
+                row.append((used, 8 * load[link.key] / link.rate_bps / self.scale_s))
+                self.rows.extend((-math.inf, 0.0, [(column, 1.0), (used, -1.0)]) for column in terms)
+            self.rows.append((-math.inf, 0.0, row))
+
+    def _parts(self, source: int, target: int) -> dict[tuple[int, int], int]:
+        """The columns z of one transfer, whose sums are the places of its ends."""
+        here, there = self.at[source], self.at[target]
+        columns = {(m, n): self._column() for m in here for n in there}
+        for m, place in here.items():
+            self.rows.append((0.0, 0.0, [*((columns[m, n], 1.0) for n in there), (place, -1.0)]))
+        for n, place in there.items():
+            self.rows.append((0.0, 0.0, [*((columns[m, n], 1.0) for m in here), (place, -1.0)]))
+        return columns

@@ -1,0 +1,46 @@
+"""The star-knapsack bound: what a task must exchange with other machines, whatever stays beside it.
+
+Of a task on a host, the partners that fit beside it on the machine cost its caps nothing; how many bytes can stay is a
+knapsack, and its fractional relaxation never stays below the truth. The linear relaxation of the whole program says
+nothing: spreading every task evenly over all hosts costs no time at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from gavotte import _core
+
+Edge = tuple[int, int, int]
+"""Source unit, target unit, bytes."""
+
+
+def must_leave(
+    compact: _core.Compact, edges: Sequence[Edge], mates: Sequence[frozenset[int]]
+) -> dict[tuple[int, int, bool], int]:
+    """For each unit, host and direction (True = sent), the bytes that cross the machine's edge at least."""
+    partners: dict[tuple[int, bool], Counter[int]] = {}
+    for source, target, size in edges:
+        partners.setdefault((source, True), Counter())[target] += size
+        partners.setdefault((target, False), Counter())[source] += size
+    needs = compact.nano_cores
+    apart = {(one, other) for pair in compact.apart for one, other in (pair, pair[::-1])}
+    found = {}
+    for (unit, sends), sizes in partners.items():
+        ranked = sorted(sizes.items(), key=lambda item: (-item[1] / max(needs[item[0]], 1e-3), item[0]))
+        for host in range(len(mates)):
+            free = max(sum(compact.host_nano_cores[mate] for mate in mates[host]) - needs[unit], 0)
+            leaves = 0
+            for other, size in ranked:
+                allowed = compact.allowed[other]
+                elsewhere = allowed is not None and mates[host].isdisjoint(allowed)
+                if elsewhere or ((unit, other) in apart and len(mates[host]) == 1):
+                    leaves += size
+                elif needs[other] <= free:
+                    free -= needs[other]
+                else:
+                    leaves += size - size * free // needs[other]
+                    free = 0
+            found[unit, host, sends] = leaves
+    return found

@@ -1,0 +1,187 @@
+"""Why a Placement takes as long as it does: what is on its bottleneck, how idle the rest is, what one move would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gavotte.formats.app import App
+from gavotte.formats.network import Network
+from gavotte.formats.placement import Placement
+from gavotte.place.columns import build_instance
+from gavotte.place.merge import check_apps, task_key
+from gavotte.place.placing import check_sharing, hosts_of
+from gavotte.place.running import Running
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """A transfer on the bottleneck.
+
+    Attributes:
+        source: the sending task.
+        target: the receiving task.
+        source_host: where it is.
+        target_host: where that is.
+        bytes: how much.
+        share: of all bytes on the bottleneck, from 0 to 1.
+    """
+
+    source: str
+    target: str
+    source_host: str
+    target_host: str
+    bytes: int
+    share: float
+
+
+@dataclass(frozen=True)
+class LinkSlack:
+    """A link in use.
+
+    Attributes:
+        link: in words.
+        phase: when.
+        bytes: what the placed tasks send over it.
+        load_bytes: what running applications have on it.
+        rate_bps: its rate.
+        seconds: how long all that takes.
+        slack_s: how much longer the bottleneck of its phase takes.
+    """
+
+    link: str
+    phase: int
+    bytes: int
+    load_bytes: int
+    rate_bps: float
+    seconds: float
+    slack_s: float
+
+
+@dataclass(frozen=True)
+class Move:
+    """The best that one relocation or swap could do.
+
+    Attributes:
+        moves: (task, from, to) of each task that changes its host.
+        completion_s: the completion time then.
+        gain_s: what that saves; negative if it costs.
+    """
+
+    moves: list[tuple[str, str, str]]
+    completion_s: float
+    gain_s: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a Placement takes as long as it does.
+
+    Attributes:
+        completion_s: predicted.
+        bound_s: no placement is faster.
+        gap: (completion - bound) / completion.
+        bottleneck: the link, in words.
+        crossing: the transfers on it, most bytes first.
+        load_bytes: what running applications have on it.
+        links: all links in use, slowest first.
+        runner_up: the next-best single move; None if nothing crosses a limited link or no move keeps all rules.
+    """
+
+    completion_s: float
+    bound_s: float
+    gap: float
+    bottleneck: str
+    crossing: list[Crossing]
+    load_bytes: int
+    links: list[LinkSlack]
+    runner_up: Move | None
+
+
+def explain(
+    network: Network,
+    apps: Sequence[App],
+    placement: Placement,
+    *,
+    sharing: str | None = None,
+    running: Sequence[Running] = (),
+) -> Explanation:
+    """Explains a Placement.
+
+    Args:
+        network: that it was made on.
+        apps: that it places, in the same order.
+        placement: from `place` or `evaluate`.
+        sharing: as when it was made.
+        running: as when it was made.
+
+    Raises:
+        GavotteError: when the Placement does not belong to the Apps and the Network.
+    """
+    check_apps(apps)
+    check_sharing(sharing)
+    instance = build_instance(network, apps, sharing or network.sharing, running=running)
+    hosts = hosts_of(instance, placement.assignment)
+    completion, found = instance.core.evaluate(hosts), instance.core.explain(hosts)
+    worst_s: dict[int, float] = {}
+    for link in found.links:
+        worst_s[link.phase] = max(worst_s.get(link.phase, 0.0), link.seconds)
+    links = [
+        LinkSlack(
+            link=link.link,
+            phase=link.phase,
+            bytes=link.bytes,
+            load_bytes=link.load_bytes,
+            rate_bps=link.rate_bps,
+            seconds=link.seconds,
+            slack_s=worst_s[link.phase] - link.seconds,
+        )
+        for link in sorted(found.links, key=lambda link: (-link.seconds, link.phase, link.link))
+        if link.seconds > 0
+    ]
+    worst = completion.bottleneck
+    load_bytes = next(
+        (
+            link.load_bytes
+            for link in links
+            if worst is not None and (link.link, link.phase) == (worst.link, worst.phase)
+        ),
+        0,
+    )
+    bound_s = min(max(placement.bound_s, instance.core.bound_s()), completion.seconds)
+    return Explanation(
+        completion_s=completion.seconds,
+        bound_s=bound_s,
+        gap=1 - bound_s / completion.seconds if completion.seconds > 0 else 0.0,
+        bottleneck=placement.bottleneck,
+        crossing=_crossing(apps, placement, found.crossing, worst.bytes if worst is not None else 0),
+        load_bytes=load_bytes,
+        links=links,
+        runner_up=_runner_up(instance.tasks, instance.hosts, placement, found.runner_up, completion.seconds),
+    )
+
+
+def _crossing(apps: Sequence[App], placement: Placement, indices: Sequence[int], total: int) -> list[Crossing]:
+    transfers = [
+        (task_key(app, transfer.source, apps), task_key(app, transfer.target, apps), transfer.bytes)
+        for app in apps
+        for transfer in app.transfer
+        if transfer.source != transfer.target
+    ]
+    return [
+        Crossing(source, target, placement.assignment[source], placement.assignment[target], size, size / total)
+        for source, target, size in (transfers[index] for index in indices)
+    ]
+
+
+def _runner_up(
+    tasks: Sequence[str],
+    hosts: Sequence[str],
+    placement: Placement,
+    found: tuple[list[tuple[int, int]], float] | None,
+    completion_s: float,
+) -> Move | None:
+    if found is None:
+        return None
+    moves = [(tasks[task], placement.assignment[tasks[task]], hosts[host]) for task, host in found[0]]
+    return Move(moves, found[1], completion_s - found[1])

@@ -1,0 +1,33 @@
+"""Several applications as one, placed all at once (Choreo, section 6.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gavotte.errors import GavotteError
+from gavotte.formats.app import App
+
+
+def check_apps(apps: Sequence[App]) -> None:
+    """Refuses a list of applications whose tasks could not be told apart.
+
+    Raises:
+        GavotteError: when the list is empty or names an application twice.
+    """
+    if not apps:
+        raise GavotteError("there is no application to place", hint="name at least one App")
+    names: set[str] = set()
+    for app in apps:
+        if app.name in names:
+            raise GavotteError(f"two applications are called `{app.name}`", hint="rename one of them")
+        names.add(app.name)
+
+
+def task_key(app: App, task: str, apps: Sequence[App]) -> str:
+    """What a Placement calls a task: its name, or `app/task` beside other applications."""
+    return task if len(apps) == 1 else f"{app.name}/{task}"
+
+
+def task_keys(apps: Sequence[App]) -> Iterator[str]:
+    """All keys, in the order of the applications and of their tasks."""
+    return (task_key(app, task.name, apps) for app in apps for task in app.task)

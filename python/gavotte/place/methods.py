@@ -1,0 +1,165 @@
+"""The methods by name: an instance in, a host for each task out, with what is proven of it.
+
+Work is counted in steps and in a solver's own deterministic time, both derived from the time limit, so that the same
+input, seed and limit give the same answer on any machine. The clock only stops what would take far longer; then the
+answer says so.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gavotte import _core
+from gavotte.errors import GavotteError, InfeasibleError
+from gavotte.place.columns import Instance
+from gavotte.place.exact.cpsat import feasible, prove
+from gavotte.place.exact.highs import solve_ilp
+
+METHODS: tuple[str, ...] = ("auto", "optimal", "ilp", "search", *_core.policies())
+"""Names of the methods. The last four are Choreo's greedy and the baselines."""
+
+STEPS_PER_S = 400_000
+"""Search steps that stand for a second of the time limit: what one slow, busy core makes of 20 tasks on 10 hosts."""
+
+WARM_STEPS = 160_000
+"""Steps of the search before a proof is tried."""
+
+SOLVER_SHARE = 0.5
+"""Deterministic seconds of CP-SAT that stand for a second of the time limit."""
+
+LATEST = 3.0
+"""A search counted in steps is stopped by the clock after this many time limits."""
+
+EXACT_LITERALS = 60_000
+"""Largest model, in literals, for which `auto` tries a proof."""
+
+PROVEN = 1e-6
+"""A time this close to its bound, relatively, counts as the least: the exact model rounds times down by less."""
+
+_Hosts = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a method found.
+
+    Attributes:
+        hosts: (J,) the host of each task.
+        bound_s: proven: no placement is faster. 0 if the method proves nothing of its own.
+        stopped: whether the clock ended the work, so that another run may answer differently.
+        method: what was really run.
+    """
+
+    hosts: _Hosts
+    bound_s: float
+    stopped: bool
+    method: str
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard to try.
+
+    Attributes:
+        limit_s: time limit.
+        seed: of every random choice.
+        threads: used at most; no answer depends on them.
+    """
+
+    limit_s: float
+    seed: int
+    threads: int
+
+    @property
+    def steps(self) -> int:
+        """Search steps that the time limit stands for."""
+        return max(int(self.limit_s * STEPS_PER_S), 1000)
+
+
+def default_threads() -> int:
+    """As many as this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def run_method(instance: Instance, method: str, effort: Effort) -> Outcome:
+    """Places by the method of this name.
+
+    Raises:
+        InfeasibleError: when it finds no placement.
+        GavotteError: when the problem is too large for it.
+    """
+    if method == "auto":
+        method = "optimal" if literals(instance) <= EXACT_LITERALS else "search"
+    if method == "search":
+        return _search(instance, effort)
+    if method == "optimal":
+        return _optimal(instance, effort)
+    if method == "ilp":
+        return _ilp(instance, effort)
+    return Outcome(instance.core.place(method, effort.seed), 0.0, False, method)
+
+
+def literals(instance: Instance) -> int:
+    """About how many literals the exact model has."""
+    compact, hosts = instance.core.compact(), len(instance.hosts)
+    shared = 0 if instance.sharing == "pipe" else 2 * hosts + 2 * len(instance.groups)
+    egress, ingress = np.meshgrid(instance.egress_bps, instance.ingress_bps, indexing="ij")
+    caps = np.minimum(egress, ingress) if shared else np.full_like(egress, math.inf)
+    pairs = int(np.count_nonzero(instance.rate_bps < caps))
+    return len(compact.members) * hosts + len(compact.edges) * (shared + pairs)
+
+
+def seconds(instance: Instance, hosts: _Hosts) -> float:
+    """Completion time of a placement."""
+    return instance.core.evaluate(hosts).seconds
+
+
+def _search(instance: Instance, effort: Effort, starts: Sequence[_Hosts] = (), steps: int | None = None) -> Outcome:
+    steps = effort.steps if steps is None else steps
+    latest_s = LATEST * max(effort.limit_s, 1.0)
+    try:
+        found = instance.core.search(effort.seed, steps, effort.threads, latest_s, list(starts))
+    except InfeasibleError:
+        if starts or len(instance.tasks) * len(instance.hosts) > EXACT_LITERALS:
+            raise
+        start = feasible(instance, effort.limit_s, effort.seed)
+        if start is None:
+            raise
+        return _search(instance, effort, [start], steps)
+    return Outcome(found.hosts, 0.0, found.stopped, "search")
+
+
+def _optimal(instance: Instance, effort: Effort) -> Outcome:
+    warm = _search(instance, effort, steps=min(effort.steps, WARM_STEPS))
+    bound_s = instance.core.bound_s()
+    cap_s = seconds(instance, warm.hosts)
+    if cap_s <= bound_s or not math.isfinite(cap_s):
+        return Outcome(warm.hosts, bound_s, warm.stopped, "optimal")
+    proof = prove(
+        instance,
+        warm.hosts,
+        bound_s=bound_s,
+        limit_s=effort.limit_s,
+        deterministic_s=effort.limit_s * SOLVER_SHARE,
+        seed=effort.seed,
+    )
+    best, stopped = proof.hosts, warm.stopped or proof.stopped
+    if seconds(instance, best) > proof.bound_s * (1 + PROVEN) and effort.steps > WARM_STEPS:
+        more = _search(instance, effort, [best], effort.steps - WARM_STEPS)
+        best, stopped = more.hosts, stopped or more.stopped
+    return Outcome(best, proof.bound_s, stopped, "optimal")
+
+
+def _ilp(instance: Instance, effort: Effort) -> Outcome:
+    found = solve_ilp(instance, limit_s=effort.limit_s, seed=effort.seed)
+    if found is None:
+        raise GavotteError(
+            f"ilp finds no placement within {effort.limit_s:.3g} s", hint="give it more time, or use --method optimal"
+        )
+    return Outcome(found.hosts, found.bound_s, found.stopped, "ilp")

@@ -1,0 +1,252 @@
+"""The front door: a method by name, its assignment, and what that assignment is predicted to take."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from gavotte import _core
+from gavotte.errors import GavotteError, InfeasibleError
+from gavotte.formats.app import App
+from gavotte.formats.network import Network, Sharing
+from gavotte.formats.placement import Placement
+from gavotte.formats.rates import format_bytes, format_rate
+from gavotte.place.columns import Instance, build_instance
+from gavotte.place.conflict import find_conflict
+from gavotte.place.constraints import check_constraints
+from gavotte.place.merge import check_apps
+from gavotte.place.methods import METHODS, PROVEN, Effort, default_threads, run_method
+from gavotte.place.running import Running
+
+GIVEN = "given"
+"""The method of a Placement whose assignment came from outside."""
+
+LIMIT_S = 10.0
+"""Time limit if nobody sets one. A search that finds nothing better ends long before."""
+
+_PLANNING = ("auto", "optimal", "ilp", "search")
+"""Methods for which a failure may mean that no placement exists; the others are known to get stuck."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A Placement with what is known about how it was found.
+
+    Attributes:
+        placement: the Placement.
+        chosen: the method that ran: differs from the one asked for under `auto`.
+        stopped: whether the clock ended the work, so that another run may find another placement.
+        gap: (completion - bound) / completion; 0 = proven the least.
+    """
+
+    placement: Placement
+    chosen: str
+    stopped: bool
+    gap: float
+
+
+def place(
+    network: Network,
+    apps: Sequence[App],
+    method: str = "auto",
+    *,
+    sharing: str | None = None,
+    seed: int = 0,
+    time_limit_s: float = LIMIT_S,
+    allowed: Mapping[str, Sequence[str]] | None = None,
+    running: Sequence[Running] = (),
+    threads: int | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Placement:
+    """Decides which task runs on which host.
+
+    Several applications are placed all at once, as one: their arrival times play no part, and phases with the same
+    number run together. `greedy` is Choreo's and keeps capacity and pins only; what it breaks is an error. All other
+    methods keep every constraint.
+
+    Args:
+        network: what is believed of the network.
+        apps: one or more.
+        method: one of `METHODS`.
+        sharing: `hose`, `pipe` or `groups`; None = as the Network says.
+        seed: from 0 to 2^64 - 1; of every random choice.
+        time_limit_s: turned into a number of steps, so that the answer does not depend on the machine.
+        allowed: task key to the only hosts that it may use.
+        running: applications that hold room and load links already.
+        threads: used at most; the answer does not depend on them. None = all.
+        clock: seconds, for `elapsed_s`.
+
+    Returns:
+        The Placement, with the completion time that the measured rates predict and a bound that no placement beats.
+
+    Raises:
+        InfeasibleError: when the method finds no placement that keeps all constraints.
+        GavotteError: when the request makes no sense, for instance a pin to an unknown host.
+    """
+    return decide(
+        network,
+        apps,
+        method,
+        sharing=sharing,
+        seed=seed,
+        time_limit_s=time_limit_s,
+        allowed=allowed,
+        running=running,
+        threads=threads,
+        clock=clock,
+    ).placement
+
+
+def decide(
+    network: Network,
+    apps: Sequence[App],
+    method: str = "auto",
+    *,
+    sharing: str | None = None,
+    seed: int = 0,
+    time_limit_s: float = LIMIT_S,
+    allowed: Mapping[str, Sequence[str]] | None = None,
+    running: Sequence[Running] = (),
+    threads: int | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Answer:
+    """As `place`, with more about how the Placement was found.
+
+    Raises:
+        InfeasibleError: when the method finds no placement that keeps all constraints.
+        GavotteError: when the request makes no sense.
+    """
+    if method not in METHODS:
+        raise GavotteError(f"there is no method `{method}`", hint=f"use {', '.join(METHODS)}")
+    if not 0 <= seed < 2**64:
+        raise GavotteError(f"seed {seed} is out of range", hint="use a number from 0 to 2^64 - 1")
+    if not 0 < time_limit_s <= 1e6:
+        raise GavotteError(f"a time limit of {time_limit_s:g} s makes no sense", hint="use 0.1 s to a million")
+    instance = _instance(network, apps, sharing, allowed, running)
+    start_s = clock()
+    try:
+        outcome = run_method(instance, method, Effort(time_limit_s, seed, threads or default_threads()))
+    except InfeasibleError:
+        if method in _PLANNING:
+            conflict = find_conflict(network, apps, allowed or {}, running, limit_s=time_limit_s)
+            if conflict is not None:
+                raise conflict from None
+        raise
+    elapsed_s = clock() - start_s
+    assignment = {task: instance.hosts[host] for task, host in zip(instance.tasks, outcome.hosts, strict=True)}
+    check_constraints(network, apps, assignment, method)
+    placement = _placement(instance, apps, method, assignment, outcome.hosts, elapsed_s, seed, outcome.bound_s)
+    gap = 1 - placement.bound_s / placement.completion_s if placement.completion_s > 0 else 0.0
+    return Answer(placement, outcome.method, outcome.stopped, 0.0 if placement.optimal else gap)
+
+
+def evaluate(
+    network: Network,
+    apps: Sequence[App],
+    assignment: Mapping[str, str],
+    *,
+    sharing: str | None = None,
+    running: Sequence[Running] = (),
+) -> Placement:
+    """Predicts what a given assignment takes.
+
+    Args:
+        network: what is believed of the network.
+        apps: one or more.
+        assignment: task to host, for every task; with several applications a task is `app/task`.
+        sharing: `hose`, `pipe` or `groups`; None = as the Network says.
+        running: applications that hold room and load links already.
+
+    Returns:
+        A Placement with method `given`.
+
+    Raises:
+        InfeasibleError: when the assignment overbooks a host or breaks a constraint.
+        GavotteError: when it misses a task, or names an unknown task or host.
+    """
+    instance = _instance(network, apps, sharing, None, running)
+    hosts = hosts_of(instance, assignment)
+    ordered = {task: assignment[task] for task in instance.tasks}
+    check_constraints(network, apps, ordered, "the given assignment")
+    return _placement(instance, apps, GIVEN, ordered, hosts, 0.0, 0, 0.0)
+
+
+def hosts_of(instance: Instance, assignment: Mapping[str, str]) -> npt.NDArray[np.uint32]:
+    """The host of each task by its index.
+
+    Raises:
+        GavotteError: when a task has no host, or a task or host is unknown.
+    """
+    at = {name: index for index, name in enumerate(instance.hosts)}
+    for task in instance.tasks:
+        if task not in assignment:
+            raise GavotteError(f"the assignment has no host for task `{task}`", hint="assign every task")
+        if assignment[task] not in at:
+            raise GavotteError(f"task `{task}` is assigned to `{assignment[task]}`, which is no host of the network")
+    for stranger in sorted(assignment.keys() - set(instance.tasks)):
+        raise GavotteError(f"the assignment names task `{stranger}`, which no application has", hint="remove it")
+    return np.array([at[assignment[task]] for task in instance.tasks], dtype=np.uint32)
+
+
+def check_sharing(sharing: str | None) -> None:
+    """Refuses a sharing model that does not exist.
+
+    Raises:
+        GavotteError: naming those that do.
+    """
+    models = get_args(Sharing)
+    if sharing is not None and sharing not in models:
+        raise GavotteError(f"there is no sharing model `{sharing}`", hint=f"use {', '.join(models)}")
+
+
+def _instance(
+    network: Network,
+    apps: Sequence[App],
+    sharing: str | None,
+    allowed: Mapping[str, Sequence[str]] | None,
+    running: Sequence[Running],
+) -> Instance:
+    check_apps(apps)
+    check_sharing(sharing)
+    return build_instance(network, apps, sharing or network.sharing, allowed=allowed, running=running)
+
+
+def _placement(
+    instance: Instance,
+    apps: Sequence[App],
+    method: str,
+    assignment: dict[str, str],
+    hosts: npt.NDArray[np.uint32],
+    elapsed_s: float,
+    seed: int,
+    bound_s: float,
+) -> Placement:
+    completion = instance.core.evaluate(hosts)
+    if not math.isfinite(completion.seconds):
+        raise GavotteError(f"the {told(completion.bottleneck)} would never end", hint="correct the rate")
+    bound_s = max(instance.core.bound_s(), bound_s)
+    return Placement(
+        apps=[app.name for app in apps],
+        method=method,
+        assignment=assignment,
+        completion_s=completion.seconds,
+        bound_s=min(bound_s, completion.seconds),
+        optimal=completion.seconds <= bound_s * (1 + PROVEN),
+        bottleneck=told(completion.bottleneck),
+        elapsed_s=elapsed_s,
+        seed=seed,
+    )
+
+
+def told(bottleneck: _core.Bottleneck | None) -> str:
+    """The bottleneck in words: `egress of vm3: 265 MB at 300 Mbit/s in phase 0`."""
+    if bottleneck is None:
+        return "none: nothing crosses a limited link"
+    amount, rate = format_bytes(bottleneck.bytes), format_rate(bottleneck.rate_bps)
+    return f"{bottleneck.link}: {amount} at {rate} in phase {bottleneck.phase}"

@@ -1,0 +1,50 @@
+"""Hosts for tasks by labels and patterns, as the command line takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from gavotte.errors import GavotteError
+from gavotte.formats.app import App
+from gavotte.formats.network import Network
+from gavotte.place.merge import task_keys
+
+
+def select_hosts(
+    network: Network,
+    apps: Sequence[App],
+    *,
+    only: Iterable[tuple[str, Sequence[str]]] = (),
+    labels: Iterable[tuple[str, str, str]] = (),
+) -> dict[str, list[str]]:
+    """The hosts that tasks may use, for `place(allowed=...)`. All demands on a task must hold.
+
+    Args:
+        network: with the hosts and their labels.
+        apps: whose tasks are meant.
+        only: (task pattern, host patterns), as `("map-*", ["vm1", "vm2"])`.
+        labels: (task pattern, label, value), as `("map-*", "zone", "a")`.
+
+    Raises:
+        GavotteError: when a pattern matches no task, or leaves a task without a host.
+    """
+    keys = list(task_keys(apps))
+    chosen: dict[str, list[str]] = {}
+
+    def narrow(pattern: str, hosts: Sequence[str], why: str) -> None:
+        tasks = [key for key in keys if fnmatchcase(key, pattern)]
+        if not tasks:
+            raise GavotteError(f"`{pattern}` matches no task", hint="use a task's name, or a pattern such as map-*")
+        for task in tasks:
+            chosen[task] = [host for host in chosen.get(task, network.names) if host in hosts]
+            if not chosen[task]:
+                raise GavotteError(f"{why} leaves no host for task `{task}`", hint="allow more hosts")
+
+    for pattern, wanted in only:
+        hosts = [name for name in network.names if any(fnmatchcase(name, each) for each in wanted)]
+        narrow(pattern, hosts, f"`{pattern}={','.join(wanted)}`")
+    for pattern, label, value in labels:
+        hosts = [host.name for host in network.hosts if host.labels.get(label) == value]
+        narrow(pattern, hosts, f"the label `{label}={value}`")
+    return chosen

@@ -1,0 +1,184 @@
+"""When not to bother: what placing is expected to gain, and whether that is more than the measurement's error.
+
+The gain is over the mean of placements that know nothing of the network (Choreo, section 6). Measured rates are wrong
+by some percent; the same placements are timed again on many networks drawn around the measured one. Where the gain's
+interval reaches zero, or the gain is below the error itself, it is not worth moving anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gavotte.errors import GavotteError, InfeasibleError
+from gavotte.formats.app import App
+from gavotte.formats.network import Network
+from gavotte.formats.placement import Placement
+from gavotte.place.columns import build_instance
+from gavotte.place.placing import hosts_of
+
+RATE_ERROR = 0.09
+"""Relative error of a measured rate: packet trains on EC2 (Choreo, section 4.1: 9 %; 4 % at Rackspace)."""
+
+_DRAWS = 40
+"""Networks drawn around the measured one; on large ones fewer, as each costs N^2."""
+
+_RANDOM = 20
+"""Random placements that stand for the baseline of that name."""
+
+_HALF_WIDTH = 1.96
+"""Standard deviations on each side of a 95 % interval."""
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What a Placement is expected to gain over placing blindly.
+
+    Attributes:
+        gain: 1 - its time / mean time of the baselines; 0.3 = 30 % sooner.
+        low: lower end of the gain's 95 % interval, from the error of the rates.
+        high: upper end.
+        baseline_s: mean predicted time of random, round-robin and min-machines.
+        rate_spread: standard deviation of the rates between hosts, over their mean: 0 on a uniform network.
+        skew: share of all bytes that the busiest tenth of the task pairs exchange: 0.1 where all exchange alike.
+        rate_error: the relative error assumed of a rate.
+        worthwhile: whether the gain is beyond doubt, and above the error.
+        reason: one line for people.
+    """
+
+    gain: float
+    low: float
+    high: float
+    baseline_s: float
+    rate_spread: float
+    skew: float
+    rate_error: float
+    worthwhile: bool
+    reason: str
+
+
+def worth(
+    network: Network,
+    apps: Sequence[App],
+    placement: Placement,
+    *,
+    sharing: str | None = None,
+    rate_error: float = RATE_ERROR,
+    seed: int = 0,
+) -> Worth | None:
+    """Says what a Placement is expected to gain.
+
+    Args:
+        network: that it was made on.
+        apps: that it places.
+        placement: from `place`.
+        sharing: as when it was made.
+        rate_error: relative standard error of a measured rate.
+        seed: of the draws.
+
+    Returns:
+        The expected gain; None if no baseline finds a placement to compare with.
+
+    Raises:
+        GavotteError: when the error is not from 0 to 1, or the Placement does not belong to the Apps.
+    """
+    if not 0 <= rate_error < 1:
+        raise GavotteError(f"a relative rate error of {rate_error:g} makes no sense", hint="use 0 to 1")
+    sharing = sharing or network.sharing
+    instance = build_instance(network, apps, sharing)
+    ours = hosts_of(instance, placement.assignment)
+    blind = []
+    for method, count in (("random", _RANDOM), ("round-robin", 1), ("min-machines", 1)):
+        try:
+            found = [instance.core.place(method, seed + draw) for draw in range(count)]
+        except InfeasibleError:
+            continue
+        blind.append(found)
+    if not blind:
+        return None
+    rng = np.random.default_rng(seed)
+    names = [app.name for app in apps]
+    gains = []
+    draws = max(4, min(_DRAWS, 400_000 // len(network.hosts) ** 2))
+    for draw in range(draws + 1):
+        drawn = network if draw == 0 else _disturbed(network, rate_error, rng)
+        core = build_instance(drawn, apps, sharing).core
+        baseline_s = float(np.mean([np.mean([core.evaluate(hosts).seconds for hosts in found]) for found in blind]))
+        ours_s = core.evaluate(ours).seconds
+        gains.append((1 - ours_s / baseline_s if baseline_s > 0 else 0.0, baseline_s))
+    gain, baseline_s = gains[0]
+    deviation = float(np.std([value for value, _ in gains[1:]]))
+    low, high = gain - _HALF_WIDTH * deviation, gain + _HALF_WIDTH * deviation
+    reason = _reason(gain, low, rate_error, baseline_s, names)
+    return Worth(
+        gain=gain,
+        low=low,
+        high=high,
+        baseline_s=baseline_s,
+        rate_spread=rate_spread(network),
+        skew=skew(apps),
+        rate_error=rate_error,
+        worthwhile=not reason,
+        reason=reason or f"{gain:.0%} sooner than placing blindly ({low:.0%} to {high:.0%})",
+    )
+
+
+def rate_spread(network: Network) -> float:
+    """Standard deviation of what hosts can send each other, over its mean; 0 if every rate is unlimited."""
+    caps = [host.egress_bps or math.inf for host in network.hosts]
+    rates = [
+        min(rate or math.inf, caps[m]) for m, row in enumerate(network.rate_bps) for n, rate in enumerate(row) if m != n
+    ]
+    limited = [rate for rate in rates if math.isfinite(rate)]
+    return float(np.std(limited) / np.mean(limited)) if limited else 0.0
+
+
+def skew(apps: Sequence[App]) -> float:
+    """Share of all bytes that the tenth of the ordered task pairs with most bytes exchange."""
+    sums: dict[tuple[str, str, str], int] = {}
+    pairs = 0
+    for app in apps:
+        pairs += len(app.task) * (len(app.task) - 1)
+        for transfer in app.transfer:
+            if transfer.source != transfer.target:
+                key = (app.name, transfer.source, transfer.target)
+                sums[key] = sums.get(key, 0) + transfer.bytes
+    total = sum(sums.values())
+    most = sorted(sums.values(), reverse=True)[: max(math.ceil(pairs / 10), 1)]
+    return sum(most) / total if total else 0.0
+
+
+def _reason(gain: float, low: float, rate_error: float, baseline_s: float, names: Sequence[str]) -> str:
+    """Why it is not worth it; empty if it is."""
+    if baseline_s == 0:
+        return f"nothing of {', '.join(names)} has to cross a limited link: any placement will do"
+    if gain < 0:
+        return f"this placement is {-gain:.0%} later than placing blindly; use --method auto"
+    if low <= 0:
+        return f"the expected gain of {gain:.0%} may be none (from {low:.0%} on): any placement will do"
+    if gain < rate_error:
+        return (
+            f"the expected gain of {gain:.0%} is below the {rate_error:.0%} error of the rates: any placement will do"
+        )
+    return ""
+
+
+def _disturbed(network: Network, error: float, rng: np.random.Generator) -> Network:
+    """The network with each rate off by a log-normal factor of this relative error."""
+
+    def off(rate_bps: float | None) -> float | None:
+        return None if rate_bps is None else rate_bps * math.exp(rng.normal(0.0, error))
+
+    hosts = [
+        host.model_copy(update={"egress_bps": off(host.egress_bps), "ingress_bps": off(host.ingress_bps)})
+        for host in network.hosts
+    ]
+    groups = [
+        group.model_copy(update={"up_bps": off(group.up_bps), "down_bps": off(group.down_bps)})
+        for group in network.groups
+    ]
+    rates = [[off(rate) for rate in row] for row in network.rate_bps]
+    return network.model_copy(update={"hosts": hosts, "groups": groups, "rate_bps": rates})

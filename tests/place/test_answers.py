@@ -1,0 +1,135 @@
+"""What an answer says of itself: bound, gap, bottleneck, runner-up, worth; and that it is the same every time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.place.clouds import MB, MBIT, cloud, ring
+from typer.testing import CliRunner
+
+from gavotte.cli.verbs import app as gavotte
+from gavotte.errors import GavotteError
+from gavotte.formats.app import write_app
+from gavotte.formats.network import write_network
+from gavotte.formats.placement import read_placement
+from gavotte.place import Running, decide, evaluate, explain, place, worth
+
+
+@pytest.mark.parametrize("method", ["auto", "optimal", "search", "ilp"])
+def test_same_seed_same_answer_at_any_thread_count(method: str) -> None:
+    answers = [
+        decide(cloud(), [ring("abcdefgh")], method, seed=7, threads=threads, time_limit_s=2.0, clock=lambda: 0.0)
+        for threads in (1, 2, 5)
+    ]
+    assert answers[0] == answers[1] == answers[2]
+    assert not answers[0].stopped
+
+
+def test_optimal_is_proven_and_never_above_the_others() -> None:
+    best = decide(cloud(), [ring()], "optimal")
+    assert best.placement.optimal
+    assert best.gap == 0.0
+    for method in ("search", "greedy", "random", "round-robin", "min-machines"):
+        assert place(cloud(), [ring()], method).completion_s >= best.placement.completion_s * (1 - 1e-6)
+
+
+def test_auto_says_what_it_chose() -> None:
+    answer = decide(cloud(), [ring()])
+    assert (answer.placement.method, answer.chosen) == ("auto", "optimal")
+
+
+def test_phases_add_up() -> None:
+    one = ring("ab", cpus=2.0)
+    later = [transfer.model_copy(update={"phase": phase}) for phase in (0, 3) for transfer in one.transfer]
+    both = one.model_copy(update={"transfer": later})
+    assert place(cloud(), [both], "optimal").completion_s == pytest.approx(
+        2 * place(cloud(), [one], "optimal").completion_s
+    )
+
+
+def test_explanation_names_bytes_slack_and_the_next_move() -> None:
+    hosts = dict(zip("abcdef", ("vm0", "vm0", "vm1", "vm1", "vm2", "vm2"), strict=True))
+    given = evaluate(cloud(), [ring()], hosts)
+    found = explain(cloud(), [ring()], given)
+    assert found.bottleneck.startswith("egress of vm0: 2.00 MB at 8.00 Mbit/s")
+    assert [(row.source, row.target, row.bytes, row.share) for row in found.crossing] == [("b", "c", 2 * MB, 1.0)]
+    assert found.links[0].slack_s == 0.0
+    assert found.links[1].slack_s == pytest.approx(found.links[0].seconds - found.links[1].seconds)
+    move = found.runner_up
+    assert move is not None
+    assert move.gain_s == pytest.approx(given.completion_s - move.completion_s)
+    moved = hosts | {task: to for task, _, to in move.moves}
+    assert evaluate(cloud(), [ring()], moved).completion_s == pytest.approx(move.completion_s)
+    assert found.gap == pytest.approx(1 - found.bound_s / given.completion_s)
+
+
+def test_running_applications_hold_room_and_delay() -> None:
+    there = evaluate(cloud(), [ring("xy", cpus=2.0)], {"x": "vm3", "y": "vm2"})
+    running = [Running([ring("xy", cpus=2.0)], there)]
+    found = place(cloud(), [ring("ab", cpus=2.0)], running=running)
+    assert set(found.assignment.values()) == {"vm0", "vm1"}
+    light = [Running([ring("xy", cpus=0.5)], there)]
+    beside = evaluate(cloud(), [ring("ab", cpus=1.5)], {"a": "vm3", "b": "vm0"}, running=light)
+    # a's 1 MB waits for x's 1 MB at vm3 (32 Mbit/s); b's 2 MB have vm0 (8 Mbit/s) alone.
+    assert beside.completion_s == pytest.approx(2.0)
+    said = explain(cloud(), [ring("ab", cpus=1.5)], beside, running=light)
+    loaded = next(link for link in said.links if link.link == "egress of vm3")
+    assert (loaded.bytes, loaded.load_bytes) == (MB, MB)
+    assert loaded.seconds == pytest.approx(0.5)
+    assert evaluate(cloud(), [ring("ab", cpus=1.5)], {"a": "vm3", "b": "vm0"}).bottleneck.startswith("egress of vm0")
+    for method in ("optimal", "ilp"):
+        best = place(cloud(), [ring("abc", cpus=1.5)], method, running=light)
+        again = evaluate(cloud(), [ring("abc", cpus=1.5)], best.assignment, running=light)
+        assert best.completion_s == again.completion_s
+    with pytest.raises(GavotteError, match="no host for task `a`"):
+        place(cloud(), [ring("ab")], running=[Running([ring("ab")], there)])
+    with pytest.raises(GavotteError, match="still to come"):
+        Running([ring("xy")], there, share=1.5)
+
+
+def test_worth_is_beyond_doubt_on_an_uneven_network_and_none_on_an_even_one() -> None:
+    found = place(cloud(), [ring()])
+    gain = worth(cloud(), [ring()], found)
+    assert gain is not None
+    assert gain.worthwhile
+    assert gain.low < gain.gain < gain.high
+    assert gain.rate_spread > 0.1
+    apart = ring(cpus=2.0)
+    even = [host.model_copy(update={"egress_bps": 8 * MBIT}) for host in cloud(6).hosts]
+    flat = cloud(6).model_copy(update={"hosts": even})
+    none = worth(flat, [apart], place(flat, [apart]))
+    assert none is not None
+    assert not none.worthwhile
+    assert "any placement will do" in none.reason
+
+
+def test_command_line_explains_and_repeats_itself(tmp_path: Path) -> None:
+    write_network(tmp_path / "n.network.json", cloud())
+    write_app(tmp_path / "a.app.toml", ring())
+    runner = CliRunner()
+    inputs = [str(tmp_path / "n.network.json"), str(tmp_path / "a.app.toml"), "--time-limit", "2", "--untimed"]
+    texts = []
+    for threads in ("1", "3"):
+        output = tmp_path / f"{threads}.placement.json"
+        result = runner.invoke(gavotte, ["place", *inputs, "--threads", threads, "-o", str(output)])
+        assert result.exit_code == 0, result.output
+        texts.append(output.read_bytes())
+    assert texts[0] == texts[1]
+    shown = runner.invoke(gavotte, ["place", *inputs, "--explain"])
+    for words in ("on the bottleneck", "links in use, slowest first", "next-best move", "proven least"):
+        assert words in shown.output
+    document = json.loads(runner.invoke(gavotte, ["place", *inputs, "--explain", "--json"]).stdout)
+    assert document["gap"] == 0.0
+    assert document["explanation"]["crossing"]
+    assert document["worth"]["worthwhile"]
+    placed = read_placement(tmp_path / "1.placement.json")
+    assert document["assignment"] == placed.assignment
+    there = f"{tmp_path / '1.placement.json'}:{tmp_path / 'a.app.toml'}"
+    write_app(tmp_path / "b.app.toml", ring("xy"))
+    inputs[1] = str(tmp_path / "b.app.toml")
+    beside = runner.invoke(gavotte, ["place", *inputs, "--running", there, "--only", "x=vm*", "--json"])
+    assert beside.exit_code == 0, beside.output
+    wrong = runner.invoke(gavotte, ["place", *inputs, "--only", "x"])
+    assert "`x` is not what --only takes" in str(wrong.exception)
