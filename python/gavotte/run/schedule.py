@@ -1,0 +1,117 @@
+"""Which host sends what to which, by application and phase."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gavotte.errors import GavotteError
+from gavotte.formats.app import App
+from gavotte.formats.placement import Placement
+
+
+@dataclass(frozen=True)
+class Move:
+    """One transfer between two placed tasks.
+
+    Attributes:
+        id: unique in the schedule.
+        app: index of the application.
+        phase: rank of the phase among the application's phases, from 0.
+        source_task: key of the sending task.
+        target_task: key of the receiving task.
+        source: sending host.
+        target: receiving host.
+        bytes: payload.
+    """
+
+    id: int
+    app: int
+    phase: int
+    source_task: str
+    target_task: str
+    source: str
+    target: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All transfers of all applications.
+
+    Attributes:
+        moves: in file order.
+        phases: number of phases of each application.
+        arrivals_s: when each application starts, from the first one's start.
+        tasks: task keys of each application.
+    """
+
+    moves: tuple[Move, ...]
+    phases: tuple[int, ...]
+    arrivals_s: tuple[float, ...]
+    tasks: tuple[tuple[str, ...], ...]
+
+    @property
+    def hosts(self) -> list[str]:
+        """Hosts that send or receive, in order of first use."""
+        return list(dict.fromkeys(host for move in self.moves for host in (move.source, move.target)))
+
+    def bytes_sent(self, host: str) -> int:
+        """Payload bytes that one host sends in all."""
+        return sum(move.bytes for move in self.moves if move.source == host)
+
+
+def schedule(placement: Placement, apps: Sequence[App]) -> Schedule:
+    """Looks up where each transfer goes.
+
+    Args:
+        placement: must assign every task of every application.
+        apps: the applications it was made for, in any order.
+
+    Raises:
+        GavotteError: when they do not belong together.
+    """
+    by_name = {app.name: app for app in apps}
+    if len(by_name) < len(apps):
+        raise GavotteError("two applications have the same name", hint="rename one")
+    for name in placement.apps:
+        if name not in by_name:
+            raise GavotteError(f"the placement holds application {name!r}, which was not given", hint="name its file")
+    ordered = [by_name[name] for name in placement.apps]
+    if len(ordered) < len(apps):
+        extra = next(name for name in by_name if name not in placement.apps)
+        raise GavotteError(f"application {extra!r} is not in the placement", hint="place it first")
+    moves: list[Move] = []
+    tasks: list[tuple[str, ...]] = []
+    phases: list[int] = []
+    for number, app in enumerate(ordered):
+        prefix = f"{app.name}/" if len(ordered) > 1 else ""
+        keys = tuple(prefix + task.name for task in app.task)
+        for key in keys:
+            if key not in placement.assignment:
+                raise GavotteError(f"the placement has no host for task {key!r}", hint="place the application again")
+        tasks.append(keys)
+        rank = {phase: i for i, phase in enumerate(sorted({t.phase for t in app.transfer}))}
+        phases.append(len(rank))
+        for transfer in app.transfer:
+            source, target = prefix + transfer.source, prefix + transfer.target
+            if transfer.bytes > 0:
+                moves.append(
+                    Move(
+                        id=len(moves),
+                        app=number,
+                        phase=rank[transfer.phase],
+                        source_task=source,
+                        target_task=target,
+                        source=placement.assignment[source],
+                        target=placement.assignment[target],
+                        bytes=transfer.bytes,
+                    )
+                )
+    first = min(app.arrival_s for app in ordered)
+    return Schedule(
+        moves=tuple(moves),
+        phases=tuple(phases),
+        arrivals_s=tuple(app.arrival_s - first for app in ordered),
+        tasks=tuple(tasks),
+    )

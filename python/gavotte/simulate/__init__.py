@@ -1,0 +1,27 @@
+"""Says when flows finish on a network that they share max-min fairly: Topology or Network and flows in, times out."""
+
+from gavotte.simulate.background import parse_on_off, parse_poisson
+from gavotte.simulate.flows import Background, Flows, read_flows, write_finish
+from gavotte.simulate.placement import PlacementSimulation, replay_placement, simulate_placement
+from gavotte.simulate.platform import host_names, read_platform
+from gavotte.simulate.roundtrips import tcp_weights
+from gavotte.simulate.simulating import LinkUse, Simulation, rates, simulate
+
+__all__ = [
+    "Background",
+    "Flows",
+    "LinkUse",
+    "PlacementSimulation",
+    "Simulation",
+    "host_names",
+    "parse_on_off",
+    "parse_poisson",
+    "rates",
+    "read_flows",
+    "read_platform",
+    "replay_placement",
+    "simulate",
+    "simulate_placement",
+    "tcp_weights",
+    "write_finish",
+]

@@ -1,0 +1,200 @@
+"""Placements replayed in the simulator: between what a Placement predicts and what a run measures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, zip_longest
+
+import numpy as np
+
+from gavotte.errors import GavotteError
+from gavotte.formats.app import App
+from gavotte.formats.network import Network
+from gavotte.formats.placement import Placement
+from gavotte.formats.rates import GOODPUT_PER_WIRE
+from gavotte.formats.topology import Topology
+from gavotte.simulate.flows import Background, Flows
+from gavotte.simulate.platform import host_names
+from gavotte.simulate.roundtrips import tcp_weights
+from gavotte.simulate.simulating import Simulation, simulate
+
+
+@dataclass(frozen=True)
+class PlacementSimulation:
+    """A placement as the simulator replays it. All times in seconds.
+
+    Attributes:
+        completion_s: from the first application's arrival to the last one's end, as `run` counts it.
+        apps: application to its own completion time, from its arrival.
+        flows: the transfers in file order, with ids `SOURCE>TARGET`, and `.PHASE` where there are several phases;
+            behind them a flow without bytes between each two phases.
+        simulation: of these flows; time 0 is the first application's arrival.
+        transfers: how many of the flows are transfers.
+    """
+
+    completion_s: float
+    apps: dict[str, float]
+    flows: Flows
+    simulation: Simulation
+    transfers: int
+
+
+def simulate_placement(network: Topology | Network, apps: Sequence[App], placement: Placement) -> float:
+    """The completion time of a placement in the fluid model, in seconds.
+
+    It lies between `Placement.completion_s`, which looks at one link at a time, and what `run` measures.
+
+    Args:
+        network: where; a Topology's rates are taken as wire rates that carry TCP.
+        apps: the applications placed, in any order.
+        placement: task to host.
+
+    Raises:
+        GavotteError: when they do not belong together.
+    """
+    return replay_placement(network, apps, placement, payload_share=GOODPUT_PER_WIRE).completion_s
+
+
+def replay_placement(
+    network: Topology | Network,
+    apps: Sequence[App],
+    placement: Placement,
+    *,
+    background: Sequence[Background] = (),
+    alpha_s: float = 0.0,
+    tcp: bool = False,
+    until_s: float = math.inf,
+    payload_share: float = 1.0,
+    seed: int = 0,
+) -> PlacementSimulation:
+    """Simulates the transfers of a placement as `run` sends them.
+
+    Each application starts at its arrival; the transfers of one phase start together, and the next phase when all
+    are done. Bytes between tasks on one host take no time.
+
+    Args:
+        network: where.
+        apps: the applications placed, in any order.
+        placement: task to host.
+        background: traffic of others.
+        alpha_s: as in `simulate`.
+        tcp: as in `simulate`, for each phase by itself.
+        until_s: as in `simulate`; times are from the first application's arrival.
+        payload_share: as in `simulate`.
+        seed: as in `simulate`.
+
+    Raises:
+        GavotteError: when they do not belong together.
+    """
+    ordered = _in_order(placement, apps)
+    todo = _Schedule(ordered, placement, host_names(network))
+    flows = todo.flows
+    if tcp:
+        weight = np.ones(len(flows))
+        for rows in todo.together:
+            part = Flows(flows.source[rows], flows.target[rows], flows.bytes[rows], flows.start_s[rows])
+            weight[rows] = tcp_weights(network, part, payload_share=payload_share, seed=seed)
+        flows = replace(flows, weight=weight)
+    done = simulate(
+        network,
+        flows,
+        edges=todo.edges or None,
+        background=background,
+        alpha_s=alpha_s,
+        until_s=until_s,
+        payload_share=payload_share,
+        seed=seed,
+    )
+    ends_s = [
+        float(done.finish_s[rows].max()) if rows else arrival_s
+        for rows, arrival_s in zip(todo.rows, todo.arrivals_s, strict=True)
+    ]
+    return PlacementSimulation(
+        # As in a run: without any bytes there is nothing to wait for, not even for an arrival.
+        completion_s=float(np.max(ends_s)) if todo.transfers else 0.0,
+        apps={app.name: end_s - at_s for app, end_s, at_s in zip(ordered, ends_s, todo.arrivals_s, strict=True)},
+        flows=flows,
+        simulation=done,
+        transfers=todo.transfers,
+    )
+
+
+def _in_order(placement: Placement, apps: Sequence[App]) -> list[App]:
+    by_name = {app.name: app for app in apps}
+    if len(by_name) < len(apps):
+        raise GavotteError("two applications have the same name", hint="rename one")
+    for name in placement.apps:
+        if name not in by_name:
+            raise GavotteError(f"the placement holds application {name!r}, which was not given", hint="name its file")
+    for name in by_name:
+        if name not in placement.apps:
+            raise GavotteError(f"application {name!r} is not in the placement", hint="place it first")
+    return [by_name[name] for name in placement.apps]
+
+
+class _Schedule:
+    """The transfers of all applications as flows, and which wait for which.
+
+    Between two phases of an application stands a *gate*, a flow without bytes: it waits for each transfer of the one
+    phase, and each of the next waits for it. Edges from each transfer to each would be as many as their product.
+
+    Attributes:
+        flows: the transfers in file order, then the gates.
+        edges: pairs of flows; the second waits for the first.
+        transfers: how many flows are transfers.
+        arrivals_s: when each application starts, from the first one's start.
+        rows: of each application, its transfers' places among the flows.
+        together: of each application's first phase, second and so on, the transfers' places.
+    """
+
+    def __init__(self, apps: Sequence[App], placement: Placement, hosts: Sequence[str]) -> None:
+        self._host_at = {name: index for index, name in enumerate(hosts)}
+        first_s = min((app.arrival_s for app in apps), default=0.0)
+        self.arrivals_s = [app.arrival_s - first_s for app in apps]
+        self.edges: list[tuple[int, int]] = []
+        self.rows: list[list[int]] = []
+        ids: list[str] = []
+        columns: list[tuple[int, int, int, float]] = []
+        phases: list[dict[int, list[int]]] = []
+        for app, arrival_s in zip(apps, self.arrivals_s, strict=True):
+            prefix = f"{app.name}/" if len(apps) > 1 else ""
+            at = {task.name: self._host(placement, prefix + task.name) for task in app.task}
+            sent = [transfer for transfer in app.transfer if transfer.bytes > 0]
+            self.rows.append(list(range(len(ids), len(ids) + len(sent))))
+            phases.append({phase: [] for phase in sorted({transfer.phase for transfer in sent})})
+            for transfer in sent:
+                phases[-1][transfer.phase].append(len(ids))
+                suffix = f".{transfer.phase}" if len(phases[-1]) > 1 else ""
+                ids.append(f"{prefix}{transfer.source}>{prefix}{transfer.target}{suffix}")
+                columns.append((at[transfer.source], at[transfer.target], transfer.bytes, arrival_s))
+        self.transfers = len(ids)
+        ranks = zip_longest(*(of_app.values() for of_app in phases), fillvalue=[])
+        self.together = [[row for rows in rank for row in rows] for rank in ranks]
+        for of_app, arrival_s in zip(phases, self.arrivals_s, strict=True):
+            for (phase, before), (_, after) in pairwise(of_app.items()):
+                gate = len(ids)
+                ids.append(f"end of phase {phase}")
+                columns.append((0, 0, 0, arrival_s))
+                self.edges += [(row, gate) for row in before]
+                self.edges += [(gate, row) for row in after]
+        source, target, sizes, starts = zip(*columns, strict=True) if columns else ((), (), (), ())
+        self.flows = Flows(
+            np.array(source, np.uint32),
+            np.array(target, np.uint32),
+            np.array(sizes, np.uint64),
+            np.array(starts, np.float64),
+            ids=ids,
+        )
+
+    def _host(self, placement: Placement, key: str) -> int:
+        host = placement.assignment.get(key)
+        if host is None:
+            raise GavotteError(f"the placement has no host for task {key!r}", hint="place the application again")
+        if host not in self._host_at:
+            raise GavotteError(
+                f"task {key!r} is placed on {host!r}, which is no host of the network",
+                hint="give the Network that it was placed on",
+            )
+        return self._host_at[host]

@@ -1,0 +1,173 @@
+"""The front door: a network and flows in, finish times and loads out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gavotte.errors import GavotteError
+from gavotte.formats.network import Network
+from gavotte.formats.topology import Topology
+from gavotte.simulate.flows import Background, Floats, Flows
+from gavotte.simulate.platform import build_platform
+from gavotte.simulate.roundtrips import tcp_weights
+
+
+@dataclass(frozen=True)
+class LinkUse:
+    """What a link carried.
+
+    Attributes:
+        name: the link in words.
+        rate_bps: its rate.
+        bytes: what crossed it.
+        busy_s: for how long it was full and held flows back.
+        utilisation: mean share of its rate that was used from time 0 to the end.
+    """
+
+    name: str
+    rate_bps: float
+    bytes: float
+    busy_s: float
+    utilisation: float
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What a simulation tells.
+
+    Attributes:
+        start_s: (F,) when each flow was due and the flows before it were done; NaN = never.
+        finish_s: (F,) when its last byte was sent; NaN = not before the end.
+        bottleneck: (F,) int64, the place in `links` of the link that held it back when it finished; -1 = none.
+        links: every limited link that anything crossed.
+        end_s: when the last flow finished, or the end asked for.
+        events: starts and ends of flows, background included.
+        seed: decided every random choice.
+    """
+
+    start_s: Floats
+    finish_s: Floats
+    bottleneck: npt.NDArray[np.int64]
+    links: list[LinkUse]
+    end_s: float
+    events: int
+    seed: int
+
+    @property
+    def unfinished(self) -> int:
+        """Flows that did not finish before the end."""
+        return int(np.isnan(self.finish_s).sum())
+
+    @property
+    def makespan_s(self) -> float:
+        """From the first flow's start to the last one's finish; NaN while one is unfinished, 0 without flows."""
+        return float(self.finish_s.max() - self.start_s.min()) if len(self.finish_s) else 0.0
+
+    @property
+    def durations_s(self) -> Floats:
+        """(F,) From start to finish; NaN = unfinished."""
+        return self.finish_s - self.start_s
+
+
+def simulate(
+    network: Topology | Network,
+    flows: Flows,
+    *,
+    edges: npt.ArrayLike | None = None,
+    phase: npt.ArrayLike | None = None,
+    background: Sequence[Background] = (),
+    alpha_s: float = 0.0,
+    tcp: bool = False,
+    until_s: float = math.inf,
+    payload_share: float = 1.0,
+    seed: int = 0,
+) -> Simulation:
+    """Runs flows over a network that they share max-min fairly.
+
+    A flow starts when it is due and the flows before it are done, waits for the latency, then has its fair share of all
+    links on its way, anew whenever another flow comes or goes. There are no packets, queues or loss, so this fits long
+    flows.
+
+    Args:
+        network: hosts and what joins them.
+        flows: what to send.
+        edges: (E, 2) flows: the second of each row waits for the first.
+        phase: (F,) flows of a phase run together, one phase after the other; instead of `edges`.
+        background: traffic of others.
+        alpha_s: start-up latency of every flow, besides its own and the network's (alpha of an alpha-beta model).
+        tcp: weigh flows by `tcp_weights`, which suits long flows that are there together.
+        until_s: stop here even if flows are left.
+        payload_share: share of a Topology's rates that carries the flows' bytes: 1 if they count as the rates do,
+            `formats.rates.GOODPUT_PER_WIRE` for TCP payload over wire rates. A Network's rates are goodput already.
+        seed: decides the background and which of several equal paths a flow takes.
+
+    Raises:
+        GavotteError: naming what makes no sense.
+    """
+    if not 0 < payload_share <= 1:
+        raise GavotteError(f"payload_share is {payload_share}", hint="give a share above 0 and at most 1")
+    if not 0 <= alpha_s < math.inf:
+        raise GavotteError(f"alpha_s is {alpha_s}", hint="give seconds from 0 on")
+    if alpha_s > 0:
+        own_s = 0.0 if flows.startup_s is None else flows.startup_s
+        flows = replace(flows, startup_s=np.full(len(flows), alpha_s) + own_s)
+    if tcp:
+        flows = replace(flows, weight=tcp_weights(network, flows, payload_share=payload_share, seed=seed))
+    platform = build_platform(network, payload_share, seed)
+    try:
+        done = platform.simulate(
+            flows,
+            edges=_indices(edges),
+            phase=_indices(phase),
+            background=list(background),
+            until_s=until_s,
+            seed=seed,
+        )
+    except (ValueError, TypeError, OverflowError) as error:
+        raise GavotteError(str(error)) from None
+    columns = zip(
+        done.link_names, done.link_rate_bps.tolist(), done.link_bytes.tolist(), done.link_busy_s.tolist(), strict=True
+    )
+    end_s = done.end_s
+    links = [
+        LinkUse(name, rate, carried, busy, 8 * carried / (rate * end_s) if end_s > 0 else 0.0)
+        for name, rate, carried, busy in columns
+    ]
+    return Simulation(
+        start_s=done.start_s,
+        finish_s=done.finish_s,
+        bottleneck=done.holder,
+        links=links,
+        end_s=end_s,
+        events=done.events,
+        seed=seed,
+    )
+
+
+def rates(network: Topology | Network, flows: Flows, *, payload_share: float = 1.0, seed: int = 0) -> Floats:
+    """The max-min fair rate of each flow in bit/s if all are there at once; inf if nothing limits it.
+
+    Args:
+        network: hosts and what joins them.
+        flows: who sends to whom; sizes and starts are not looked at.
+        payload_share: as in `simulate`.
+        seed: decides which of several equal paths a flow takes.
+
+    Raises:
+        GavotteError: naming what makes no sense.
+    """
+    platform = build_platform(network, payload_share, seed)
+    try:
+        return platform.rates(flows)
+    except ValueError as error:
+        raise GavotteError(str(error)) from None
+
+
+def _indices(values: npt.ArrayLike | None) -> npt.NDArray[Any] | None:
+    return None if values is None else np.ascontiguousarray(values, dtype=np.uint32)

@@ -1,0 +1,231 @@
+"""`gavotte simulate`: files in and out, what is shown, one line for each mistake."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gavotte.formats.app import App, write_app
+from gavotte.formats.network import Network, read_network, write_network
+from gavotte.formats.placement import read_placement, write_placement
+from gavotte.formats.rates import GOODPUT_PER_WIRE
+from gavotte.place import place
+
+GAVOTTE = Path(sys.executable).with_name("gavotte")
+
+TOPOLOGY = """
+format = "gavotte/topology/1"
+[[switch]]
+name = "core"
+[[host]]
+name = "a"
+switch = "core"
+egress = "80mbit"
+[[host]]
+name = "b"
+switch = "core"
+egress = "80mbit"
+[[host]]
+name = "c"
+switch = "core"
+ingress = "120mbit"
+"""
+
+FLOWS = """id,source,target,bytes,start_s
+left,a,c,15000000,0
+right,b,c,15000000,0
+other,b,a,2500000,4
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A folder with a Topology, flows, a Network, an App and its Placement."""
+    (tmp_path / "t.topology.toml").write_text(TOPOLOGY)
+    (tmp_path / "flows.csv").write_text(FLOWS)
+    network = Network.model_validate(
+        {
+            "format": "gavotte/network/1",
+            "hosts": [{"name": name, "cpus": 1.0, "egress_bps": 80e6} for name in "abc"],
+            "rate_bps": [[None if m == n else 80e6 for n in range(3)] for m in range(3)],
+            "latency_s": [[None if m == n else 0.5 for n in range(3)] for m in range(3)],
+        }
+    )
+    app = App.model_validate(
+        {
+            "format": "gavotte/app/1",
+            "name": "one",
+            "task": [{"name": task} for task in "xyz"],
+            "transfer": [
+                {"source": "x", "target": "y", "bytes": 10_000_000},
+                {"source": "x", "target": "z", "bytes": 20_000_000},
+                {"source": "y", "target": "z", "bytes": 10_000_000, "phase": 1},
+            ],
+        }
+    )
+    write_network(tmp_path / "n.network.json", network)
+    write_app(tmp_path / "one.app.toml", app)
+    write_placement(tmp_path / "one.placement.json", place(network, [app], "greedy"))
+    return tmp_path
+
+
+def gavotte(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [GAVOTTE, "simulate", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=here,
+        timeout=60,
+        env={"PATH": "/usr/bin:/bin"},
+        check=False,
+    )
+
+
+def finish_s(path: Path) -> dict[str, float]:
+    header, *rows = path.read_text().splitlines()
+    assert header == "id,finish_s"
+    return {name: float(time) for name, time in (row.split(",") for row in rows)}
+
+
+def test_bytes_are_payload_unless_told_otherwise(here: Path) -> None:
+    assert gavotte(here, "t.topology.toml", "flows.csv", "-o", "finish.csv").returncode == 0
+    assert gavotte(here, "t.topology.toml", "flows.csv", "-o", "wire.csv", "--wire").returncode == 0
+    assert finish_s(here / "wire.csv") == {"left": 2.0, "right": 2.0, "other": 4.25}
+    assert finish_s(here / "finish.csv")["left"] == pytest.approx(2.0 / GOODPUT_PER_WIRE)
+
+
+def test_what_people_see(here: Path) -> None:
+    done = gavotte(here, "t.topology.toml", "flows.csv", "--wire", "-o", "finish.csv", "--links", "2")
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["link", "rate", "carried", "mean", "use", "full", "for", "s"],
+        ["ingress", "of", "c", "120", "Mbit/s", "30.0", "MB", "47.1", "%", "2.000"],
+        ["egress", "of", "b", "80.0", "Mbit/s", "17.5", "MB", "41.2", "%", "0.250"],
+    ]
+    assert done.stderr.splitlines() == [
+        "the 2 fullest of 3 links are shown",
+        "3 flows in 4.25 s, 1.41667 s each in the mean; seed 0",
+        "wrote finish.csv",
+    ]
+
+
+def test_what_programs_see(here: Path) -> None:
+    done = gavotte(here, "t.topology.toml", "flows.csv", "--wire", "--json")
+    found = json.loads(done.stdout)
+    links = {link["name"]: link for link in found.pop("links")}
+    assert found == {
+        "flows": 3,
+        "finished": 3,
+        "makespan_s": 4.25,
+        "mean_s": pytest.approx(4.25 / 3),
+        "end_s": 4.25,
+        "events": 6,
+        "seed": 0,
+    }
+    assert links["ingress of c"] == {
+        "name": "ingress of c",
+        "rate_bps": 120e6,
+        "bytes": pytest.approx(30e6),
+        "utilisation": pytest.approx(8 / 17),
+        "full_s": pytest.approx(2.0),
+    }
+    assert done.stderr == ""
+
+
+def test_a_start_up_latency_and_an_early_end(here: Path) -> None:
+    late = ("t.topology.toml", "flows.csv", "--wire", "--alpha", "0.25", "-o", "finish.csv")
+    assert gavotte(here, *late).returncode == 0
+    assert finish_s(here / "finish.csv") == {"left": 2.25, "right": 2.25, "other": 4.5}
+    done = gavotte(here, *late, "--until", "3", "--json")
+    assert (here / "finish.csv").read_text().splitlines()[-1] == "other,"
+    found = json.loads(done.stdout)
+    assert (found["finished"], found["makespan_s"], found["end_s"]) == (2, None, 3.0)
+    assert "2 of 3 flows were done at 3 s" in gavotte(here, *late, "--until", "3").stderr
+
+
+def test_background_traffic_depends_on_the_seed_alone(here: Path) -> None:
+    others = ("--poisson", "a:*:4:1mb", "--on-off", "b:c:0.5:0.5:8mbit", "--json")
+    one, same, other = (gavotte(here, "t.topology.toml", "flows.csv", *others, "--seed", seed).stdout for seed in "112")
+    assert one == same
+    assert json.loads(one)["makespan_s"] > 4.25
+    assert json.loads(one)["makespan_s"] != json.loads(other)["makespan_s"]
+
+
+def test_a_network_in_place_of_a_topology(here: Path) -> None:
+    done = gavotte(here, "n.network.json", "flows.csv", "-o", "finish.csv")
+    assert done.returncode == 0
+    # 0.5 s of latency, then goodput as the Network has it.
+    assert finish_s(here / "finish.csv") == {"left": 2.0, "right": 2.0, "other": 4.75}
+
+
+def test_a_placement_on_its_network(here: Path) -> None:
+    arguments = ("one.placement.json", "one.app.toml", "--network", "n.network.json", "-o", "finish.csv")
+    found = json.loads(gavotte(here, *arguments, "--json").stdout)
+    predicted_s = read_placement(here / "one.placement.json").completion_s
+    assert found["predicted_s"] == predicted_s == 4.0
+    # Two phases, each with half a second of latency besides.
+    assert found["completion_s"] == found["apps"]["one"] == 5.0
+    assert found["flows"] == 3
+    assert finish_s(here / "finish.csv") == {"x>y.0": 2.5, "x>z.0": 3.5, "y>z.1": 5.0}
+    told = gavotte(here, *arguments).stderr.splitlines()
+    assert "greedy: completed in 5.000 s, predicted 4.000 s" in told
+
+
+def test_shares_as_tcp_makes_them(here: Path) -> None:
+    # The receiver of one of two equal flows is busy sending, so its acknowledgements wait.
+    flows = FLOWS.splitlines()[0] + "\nslow,a,b,5000000,0\nfast,a,c,5000000,0\nback,b,a,5000000,0\n"
+    (here / "flows.csv").write_text(flows)
+    assert gavotte(here, "t.topology.toml", "flows.csv", "--wire", "-o", "finish.csv").returncode == 0
+    equal = finish_s(here / "finish.csv")
+    assert gavotte(here, "t.topology.toml", "flows.csv", "--wire", "--tcp", "-o", "finish.csv").returncode == 0
+    tcp = finish_s(here / "finish.csv")
+    assert equal["slow"] == equal["fast"]
+    assert tcp["slow"] > tcp["fast"]
+    placed = gavotte(here, "one.placement.json", "one.app.toml", "--network", "n.network.json", "--tcp", "--json")
+    assert json.loads(placed.stdout)["completion_s"] == pytest.approx(5.0)
+
+
+def test_no_flows_take_no_time(here: Path) -> None:
+    (here / "none.csv").write_text(FLOWS.splitlines()[0] + "\n")
+    done = gavotte(here, "t.topology.toml", "none.csv", "-o", "finish.csv", "--json")
+    assert json.loads(done.stdout)["makespan_s"] == 0.0
+    assert finish_s(here / "finish.csv") == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "status"),
+    [
+        (("none.toml", "flows.csv"), "none.toml: no such file", 1),
+        (("t.topology.toml", "none.csv"), "none.csv: no such file", 1),
+        (("flows.csv", "flows.csv"), "flows.csv: is not TOML", 1),
+        (("one.placement.json", "flows.csv"), "give --network", 2),
+        (("t.topology.toml", "t.topology.toml"), "line 1: there is no column", 1),
+        (("t.topology.toml", "flows.csv", "flows.csv"), "give one list of flows", 2),
+        (("t.topology.toml",), "Missing argument", 2),
+        (("n.network.json", "flows.csv", "--wire"), "--wire is for a Topology", 2),
+        (("t.topology.toml", "flows.csv", "--alpha", "-1"), "'--alpha'", 2),
+        (("t.topology.toml", "flows.csv", "--poisson", "a:b"), "background 'a:b' has 2 parts", 1),
+        (("t.topology.toml", "flows.csv", "-o", "no/such.csv"), "no/such.csv: cannot be written", 1),
+        (("one.placement.json", "flows.csv", "--network", "n.network.json"), "flows.csv: is not TOML", 1),
+        (("one.placement.json", "one.app.toml", "--network", "t.topology.toml", "--seed", "-1"), "'--seed'", 2),
+    ],
+)
+def test_a_mistake_is_one_line(here: Path, arguments: tuple[str, ...], said: str, status: int) -> None:
+    done = gavotte(here, *arguments)
+    assert said in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+    assert done.returncode == status
+
+
+def test_a_placement_on_other_hosts(here: Path) -> None:
+    network = read_network(here / "n.network.json")
+    hosts = [host.model_copy(update={"name": f"q{host.name}"}) for host in network.hosts]
+    write_network(here / "other.network.json", network.model_copy(update={"hosts": hosts}))
+    done = gavotte(here, "one.placement.json", "one.app.toml", "--network", "other.network.json")
+    assert "which is no host of the network" in done.stderr
+    assert done.returncode == 1

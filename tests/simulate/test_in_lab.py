@@ -1,0 +1,21 @@
+"""The simulator beside real TCP transfers; `benches/fluid/lab.py` does the same at length and prints the errors."""
+
+from __future__ import annotations
+
+import pytest
+from benches.fluid.lab import compare
+from benches.fluid.workloads import draw
+
+pytestmark = pytest.mark.lab
+
+LOOSE = 0.15
+"""Three times what the benchmark aims at: a test machine may be busy."""
+
+
+@pytest.mark.parametrize("seed", [101, 105])
+def test_long_flows_finish_when_the_model_says(seed: int) -> None:
+    done = compare(draw(seed, least_s=3.0), tries=2)
+    assert abs(done.tcp.makespan) < LOOSE
+    assert done.tcp.median_flow < LOOSE
+    # Bytes do not travel faster than caps let them: only the token buckets are above.
+    assert done.measured.finish_s.max() > 0.97 * done.equal_s.max()
