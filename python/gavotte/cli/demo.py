@@ -1,0 +1,54 @@
+"""`gavotte demo`: the main job end to end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gavotte.cli.output import Json, Seed, emit_json, emit_table, note, progress
+
+
+def demo(
+    seed: Seed = 0,
+    report: Annotated[Path | None, typer.Option("--report", help="Write the HTML report here.", metavar="FILE")] = Path(
+        "gavotte-demo.html"
+    ),
+    as_json: Json = False,
+) -> None:
+    """Measure an emulated cloud, place a real application's traffic, run it with real bytes, show the gain."""
+    from gavotte.demo import demo as story
+    from gavotte.errors import GavotteError
+
+    if report is not None and not report.parent.is_dir():
+        raise GavotteError(f"{report}: no such folder", hint="create it first")
+    result = story(seed=seed, report_file=report, steps=progress)
+    if as_json:
+        emit_json(
+            {
+                "paths": result.paths,
+                "answered": result.answered,
+                "measure_s": result.measure_s,
+                "seed": result.seed,
+                "placements": [
+                    {
+                        "method": outcome.placement.method,
+                        "predicted_s": outcome.placement.completion_s,
+                        "simulated_s": outcome.simulated_s,
+                        "measured_s": outcome.measured_s,
+                    }
+                    for outcome in result.outcomes
+                ],
+                "gain_over_baselines": result.gain_over_baselines,
+                "report": None if result.report is None else str(result.report),
+            }
+        )
+        return
+    rows = [[o.placement.method, f"{o.placement.completion_s:.2f} s", f"{o.measured_s:.2f} s"] for o in result.outcomes]
+    note(f"{result.answered} of {result.paths} paths measured in {result.measure_s:.2f} s, seed {result.seed}")
+    emit_table(["placement", "predicted", "simulated", "measured"], rows)
+    gain = 100 * result.gain_over_baselines
+    note(f"greedy takes {abs(gain):.0f} % {'less' if gain >= 0 else 'more'} than the mean of the three baselines")
+    if result.report is not None:
+        note(f"report: {result.report}")

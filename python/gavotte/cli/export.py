@@ -1,0 +1,35 @@
+"""`gavotte export`: a Placement to what a launcher takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gavotte.cli.output import note
+
+
+def export(
+    placement: Annotated[Path, typer.Argument(help="A Placement.", metavar="P.placement.json")],
+    form: Annotated[
+        str,
+        typer.Option("--format", help="openmpi, hostfile-seq, openmpi5, mpich, slurm, json or csv."),
+    ],
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write a file.", metavar="FILE")] = None,
+) -> None:
+    """Write a Placement in the form that a launcher takes; rank i is the task that comes i-th in the Apps."""
+    from gavotte.export import FORMATS
+    from gavotte.export import export as write
+    from gavotte.formats.placement import read_placement
+    from gavotte.formats.reading import write_text
+
+    placed = read_placement(placement)
+    text = write(placed, form)
+    usage = FORMATS[form].usage.format(file=output or "FILE", count=len(placed.assignment))
+    if output is None:
+        typer.echo(text, nl=False)
+        note(f"usage: {usage}")
+        return
+    write_text(output, text)
+    note(f"wrote {output}; usage: {usage}")

@@ -1,0 +1,324 @@
+"""`gavotte history`: what was measured before, in the store."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gavotte.cli.output import Json, emit_json, emit_table, note
+from gavotte.formats.rates import format_rate
+
+if TYPE_CHECKING:
+    from gavotte.store import Head, KindSummary, SeriesSummary, Span, Store
+
+history = typer.Typer(help="Series of snapshots and Records, kept in a database.", no_args_is_help=True)
+
+SHOWN_SNAPSHOTS = 10
+
+
+def _moment(text: str) -> float:
+    """Reads Unix seconds, or a date as ISO 8601 has it, in UTC unless it says otherwise."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            date = datetime.fromisoformat(text)
+        except ValueError:
+            raise typer.BadParameter(f"{text!r} is no time; write Unix seconds or 2026-11-20T18:00:00Z") from None
+        seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    if not math.isfinite(seconds):
+        raise typer.BadParameter(f"{text!r} is no time; write Unix seconds or 2026-11-20T18:00:00Z")
+    return seconds
+
+
+StoreUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        help="sqlite:///FILE, a file name, or postgresql://USER@HOST/DATABASE; "
+        "else $GAVOTTE_STORE, else gavotte/gavotte.sqlite3 in $XDG_DATA_HOME.",
+        metavar="URL",
+    ),
+]
+Since = Annotated[
+    float | None,
+    typer.Option("--since", help="From this time on: Unix seconds or ISO 8601.", parser=_moment, metavar="TIME"),
+]
+Until = Annotated[float | None, typer.Option("--until", help="Before this time.", parser=_moment, metavar="TIME")]
+Last = Annotated[int | None, typer.Option("--last", help="Only the last n.", min=1, metavar="N")]
+Form = Annotated[
+    str | None,
+    typer.Option("--format", help="npz, parquet, csv or jsonl; else the file's suffix tells.", metavar="FORMAT"),
+]
+SeriesName = Annotated[str, typer.Argument(help="A series, as `list` names it.", metavar="SERIES")]
+
+
+@history.command("list")
+def list_(store: StoreUrl = None, as_json: Json = False) -> None:
+    """List all series, and the kinds of Records."""
+    from gavotte.store import locate, open_store
+
+    place = locate(store)
+    series: list[SeriesSummary] = []
+    kinds: list[KindSummary] = []
+    # Before anything was ever stored there is no file, and looking makes none.
+    if not place.default or Path(place.path).exists():
+        with open_store(store, create=False) as opened:
+            series, kinds = opened.series(), opened.kinds()
+    if as_json:
+        emit_json(
+            {
+                "store": place.shown,
+                "series": [_series_document(each) for each in series],
+                "records": [_kind_document(each) for each in kinds],
+            }
+        )
+        return
+    if series:
+        columns = ["series", "snapshots", "hosts", "last", "answered", "median rate"]
+        emit_table(columns, [_series_row(each) for each in series])
+    if kinds:
+        columns = ["records of", "count", "last", "metrics"]
+        rows = [[each.kind, str(each.records), _date(each.last_s)] for each in kinds]
+        emit_table(columns, [[*row, " ".join(each.metrics)] for row, each in zip(rows, kinds, strict=True)])
+    note(f"{len(series)} series and {sum(each.records for each in kinds)} Records in {place.shown}")
+
+
+@history.command()
+def show(
+    series: SeriesName,
+    store: StoreUrl = None,
+    pairs: Annotated[bool, typer.Option("--pairs", help="One line for each path: median, least and most.")] = False,
+    host: Annotated[
+        list[str] | None, typer.Option("--host", help="With --pairs: only between these; may be repeated.")
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    last: Last = None,
+    as_json: Json = False,
+) -> None:
+    """Summarise a series: snapshots, hosts, time, answers, rates."""
+    from gavotte.store import Span, open_store
+
+    span = Span(since, until, last)
+    with open_store(store, create=False) as opened:
+        summary = opened.summary(series, span)
+        heads = opened.heads(series, span)
+        table = _pairs(opened, series, span, host) if pairs or host else None
+    if as_json:
+        document = _series_document(summary) | {"snapshot": [_head_document(each) for each in heads]}
+        emit_json(document if table is None else document | {"pairs": table})
+        return
+    if table is not None:
+        columns = ["source", "target", "answered", "median", "least", "most", "latency", "hops"]
+        emit_table(columns, [_pair_row(each, summary.snapshots) for each in table])
+    else:
+        rows = [
+            [
+                _date(each.time_s),
+                str(each.hosts),
+                _share(each.answered, each.paths),
+                _rate(each.beta_median_Bps),
+                _milliseconds(each.alpha_median_s),
+                each.method or "-",
+            ]
+            for each in heads[-SHOWN_SNAPSHOTS:]
+        ]
+        emit_table(["snapshot", "hosts", "answered", "median rate", "median latency", "method"], rows)
+        if len(heads) > SHOWN_SNAPSHOTS:
+            note(f"the last {SHOWN_SNAPSHOTS} of {len(heads)} snapshots are shown")
+    note(
+        f"{series}: {summary.snapshots} snapshots of {len(summary.hosts)} hosts, {_date(summary.first_s)} to "
+        f"{_date(summary.last_s)}, {_share(summary.answered, summary.paths)} of paths answered, "
+        f"median rate {_rate(summary.beta_median_Bps)}"
+    )
+
+
+@history.command()
+def export(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Write here: .npz, .parquet, .csv or .jsonl.", metavar="FILE")
+    ],
+    series: Annotated[
+        str | None, typer.Argument(help="A series; for .jsonl a kind of Records, or none for all.", metavar="[SERIES]")
+    ] = None,
+    store: StoreUrl = None,
+    form: Form = None,
+    since: Since = None,
+    until: Until = None,
+    last: Last = None,
+    as_json: Json = False,
+) -> None:
+    """Write a series, or Records, to a file."""
+    from gavotte.store import Span, export_records, export_series, file_format, open_store
+
+    kind = file_format(output, form)
+    if series is None and kind != "jsonl":
+        raise typer.BadParameter("name the series; only .jsonl takes all Records")
+    span = Span(since, until, last)
+    with open_store(store, create=False) as opened:
+        if kind == "jsonl":
+            count = export_records(opened, output, series, span=span)
+        else:
+            count = export_series(opened, str(series), output, form=kind, span=span)
+    what = "records" if kind == "jsonl" else "snapshots"
+    if as_json:
+        emit_json({"output": str(output), "format": kind, what: count})
+    else:
+        note(f"wrote {count} {what if count != 1 else what[:-1]} to {output}")
+
+
+@history.command("import")
+def import_(
+    file: Annotated[
+        Path, typer.Argument(help="A .npz, .parquet or .csv of snapshots, or a .jsonl of Records.", metavar="FILE")
+    ],
+    series: Annotated[
+        str | None, typer.Option("--series", help="Which series to add to; else the file's name.")
+    ] = None,
+    store: StoreUrl = None,
+    form: Form = None,
+    skip_existing: Annotated[
+        bool, typer.Option("--skip-existing", help="Pass over times that the series has, instead of refusing.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Add a file to the store, whole or not at all; a new series or store is made."""
+    from gavotte.store import file_format, import_file, open_store
+
+    kind = file_format(file, form)
+    if kind == "jsonl" and series is not None:
+        raise typer.BadParameter("Records belong to no series; leave --series out")
+    with open_store(store) as opened:
+        added = import_file(opened, file, series, form=kind, skip_existing=skip_existing)
+    if as_json:
+        emit_json(vars(added))
+    elif kind == "jsonl":
+        note(f"added {added.records} new Records to {added.store}")
+    else:
+        note(f"added {added.snapshots} snapshots to {added.series} in {added.store}")
+
+
+@history.command()
+def delete(
+    name: Annotated[str, typer.Argument(help="A series; with --records a kind of Records.", metavar="NAME")],
+    records: Annotated[bool, typer.Option("--records", help="Delete Records of this kind instead.")] = False,
+    before: Annotated[
+        float | None, typer.Option("--before", help="Only what is older than this.", parser=_moment, metavar="TIME")
+    ] = None,
+    store: StoreUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Delete a series or a kind of Records, or what is old of it."""
+    from gavotte.store import open_store
+
+    with open_store(store, create=False) as opened:
+        call = opened.delete_records if records else opened.delete
+        count = call(name, before_s=before)
+    what = "records" if records else "snapshots"
+    if as_json:
+        emit_json({"name": name, what: count})
+    else:
+        note(f"deleted {count} {what if count != 1 else what[:-1]} of {name}")
+
+
+def _pairs(opened: Store, series: str, span: Span, hosts: list[str] | None) -> list[dict[str, Any]]:
+    import numpy as np
+
+    found = opened.load(series, span, hosts=hosts)
+    answered, reached = np.isfinite(found.beta_Bps), np.isfinite(found.alpha_s)
+    rows: list[dict[str, Any]] = []
+    for i, source in enumerate(found.hosts):
+        for j, target in enumerate(found.hosts):
+            if i != j:
+                beta = found.beta_Bps[:, i, j][answered[:, i, j]]
+                alpha = found.alpha_s[:, i, j][reached[:, i, j]]
+                rows.append(
+                    {
+                        "source": source,
+                        "target": target,
+                        "answered": len(beta),
+                        "rate_median_bps": 8 * float(np.median(beta)) if len(beta) else None,
+                        "rate_min_bps": 8 * float(beta.min()) if len(beta) else None,
+                        "rate_max_bps": 8 * float(beta.max()) if len(beta) else None,
+                        "latency_median_s": float(np.median(alpha)) if len(alpha) else None,
+                        "hops": int(found.hops[i, j]),
+                    }
+                )
+    return rows
+
+
+def _pair_row(pair: dict[str, Any], snapshots: int) -> list[str]:
+    rates = [
+        _rate(None if pair[key] is None else pair[key] / 8)
+        for key in ("rate_median_bps", "rate_min_bps", "rate_max_bps")
+    ]
+    hops = str(pair["hops"] or "-")
+    answered = f"{pair['answered']}/{snapshots}"
+    return [pair["source"], pair["target"], answered, *rates, _milliseconds(pair["latency_median_s"]), hops]
+
+
+def _series_document(summary: SeriesSummary) -> dict[str, Any]:
+    return {
+        "name": summary.name,
+        "snapshots": summary.snapshots,
+        "hosts": list(summary.hosts),
+        "first_s": summary.first_s,
+        "last_s": summary.last_s,
+        "paths": summary.paths,
+        "answered": summary.answered,
+        "methods": list(summary.methods),
+        "rate_median_bps": None if summary.beta_median_Bps is None else 8 * summary.beta_median_Bps,
+        "latency_median_s": summary.alpha_median_s,
+    }
+
+
+def _kind_document(summary: KindSummary) -> dict[str, Any]:
+    return {**vars(summary), "metrics": list(summary.metrics)}
+
+
+def _head_document(head: Head) -> dict[str, Any]:
+    return {
+        "time_s": head.time_s,
+        "method": head.method,
+        "hosts": head.hosts,
+        "paths": head.paths,
+        "answered": head.answered,
+        "rate_median_bps": None if head.beta_median_Bps is None else 8 * head.beta_median_Bps,
+        "latency_median_s": head.alpha_median_s,
+    }
+
+
+def _series_row(summary: SeriesSummary) -> list[str]:
+    return [
+        summary.name,
+        str(summary.snapshots),
+        str(len(summary.hosts)),
+        _date(summary.last_s),
+        _share(summary.answered, summary.paths),
+        _rate(summary.beta_median_Bps),
+    ]
+
+
+def _date(time_s: float) -> str:
+    try:
+        return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):  # no date has so many seconds
+        return f"{time_s:g} s"
+
+
+def _rate(rate_bytes_per_s: float | None) -> str:
+    return "-" if rate_bytes_per_s is None else format_rate(8 * rate_bytes_per_s)
+
+
+def _milliseconds(latency_s: float | None) -> str:
+    return "-" if latency_s is None else f"{1000 * latency_s:.3g} ms"
+
+
+def _share(part: int, whole: int) -> str:
+    # Rounded down: 100 % is said only of all.
+    return f"{100 * part // whole} %" if whole else "-"

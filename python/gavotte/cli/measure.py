@@ -1,0 +1,324 @@
+"""`gavotte measure`: hosts to History."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+
+from gavotte.cli.output import Hosts, Json, Seed, emit_json, emit_table, note, progress
+from gavotte.formats.history import VERDICTS, Proof
+from gavotte.formats.rates import format_bytes, format_rate
+
+if TYPE_CHECKING:
+    from gavotte.measure import Limits, Measurement
+    from gavotte.measure.methods import Engine
+
+DEFAULT = "train"
+
+
+measure = typer.Typer(help="Measure every directed path between the hosts.", invoke_without_command=True)
+
+
+@measure.callback()
+def paths(
+    context: typer.Context,
+    hosts: Annotated[
+        str | None, typer.Option("--hosts", help="`lab` for the lab that is up, or a *.hosts.toml.", metavar="lab|FILE")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the History here.", metavar="H.npz")
+    ] = None,
+    method: Annotated[
+        str, typer.Option("--method", help="train, bulk (TCP), pingpong, or choreo (trains as published).")
+    ] = DEFAULT,
+    flows: Annotated[int, typer.Option("--flows", help="bulk: parallel connections.", min=1, max=128)] = 1,
+    seconds: Annotated[float, typer.Option("--seconds", help="bulk: how long each.", min=0.1, max=600)] = 1.0,
+    engine: Annotated[
+        str, typer.Option("--engine", help="bulk: who sends and counts, gavotte or the hosts' own iperf3.")
+    ] = "gavotte",
+    count: Annotated[int, typer.Option("--count", help="How many snapshots.", min=1)] = 1,
+    every: Annotated[float, typer.Option("--every", help="Seconds between starts of snapshots.", min=0)] = 0.0,
+    seed: Seed = 0,
+    budget: Annotated[
+        list[str] | None,
+        typer.Option("--budget", help="Refuse to cost more: 500MB, 30s, or a sum of money; may be repeated."),
+    ] = None,
+    price_per_gb: Annotated[float, typer.Option("--price-per-gb", help="Price of 10^9 bytes sent.", min=0)] = 0.0,
+    network: Annotated[
+        Path | None,
+        typer.Option("--network", help="An earlier Network: its shared links are never filled by two probes at once."),
+    ] = None,
+    again: Annotated[bool, typer.Option(help="Measure doubtful paths once more, alone.")] = True,
+    series: Annotated[
+        str | None, typer.Option("--series", help="Add the snapshots to this series of the store.")
+    ] = None,
+    store: Annotated[str | None, typer.Option("--store", help="Which store, with --series.", metavar="URL")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted measurement of -o.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost, send nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Measure every directed path between the hosts."""
+    if context.invoked_subcommand is not None:
+        return
+    if hosts is None:
+        raise typer.BadParameter("give --hosts lab or --hosts FILE")
+    from gavotte.agents import resolve_hosts
+    from gavotte.errors import GavotteError
+    from gavotte.formats.history import write_history
+    from gavotte.formats.network import read_network
+    from gavotte.measure import METHODS, bulk, journal_path, plan
+    from gavotte.measure import measure as take
+
+    inventory = resolve_hosts(hosts)
+    limits = _limits(budget or [], price_per_gb)
+    if method not in METHODS:
+        raise GavotteError(f"no method {method!r}", hint=f"choose one of {', '.join(METHODS)}")
+    if engine != "gavotte" and method != "bulk":
+        raise GavotteError(f"--engine {engine} does not measure by {method}", hint="add --method bulk")
+    if store is not None and series is None:
+        raise GavotteError("--store needs to know where in it", hint="name the series with --series")
+    how = bulk(flows=flows, seconds=seconds, engine=_engine(engine)) if method == "bulk" else METHODS[method]
+    known = read_network(network) if network is not None else None
+    todo = plan(tuple(inventory.names), how, seed=seed)
+    cost = todo.cost(snapshots=count, every_s=every, price_per_gb=price_per_gb)
+    money = f", about {cost.money:.2f} in money" if price_per_gb else ""
+    note(
+        f"{todo.paths} paths in {len(todo.rounds)} rounds, {count} snapshot{'s' * (count > 1)}: "
+        f"about {format_bytes(cost.bytes)}, at most {format_bytes(cost.max_bytes)}, about {cost.seconds:.1f} s{money}, "
+        f"seed {seed}"
+    )
+    limits.check(cost)
+    if dry_run:
+        if as_json:
+            emit_json(
+                {
+                    "paths": todo.paths,
+                    "rounds": len(todo.rounds),
+                    "snapshots": count,
+                    "bytes": cost.bytes,
+                    "max_bytes": cost.max_bytes,
+                    "seconds": cost.seconds,
+                    "money": cost.money,
+                    "seed": seed,
+                }
+            )
+        return
+    if output is not None and not output.parent.is_dir():
+        raise GavotteError(f"{output}: no such folder", hint="create it first")
+    if resume and output is None:
+        raise GavotteError("--resume needs to know of which measurement", hint="name its History with -o")
+    with progress("measuring") as advance:
+        result = take(
+            inventory,
+            method=how,
+            count=count,
+            every_s=every,
+            seed=seed,
+            again=again,
+            limits=limits,
+            known=known,
+            journal=None if output is None else journal_path(output),
+            resume=resume,
+            progress=advance,
+        )
+        if output is not None:
+            write_history(output, result.history)
+    if series is not None:
+        from gavotte.store import record_measurement
+
+        added = record_measurement(series, result.history, store=store)
+        note(f"added {added.snapshots} to series {added.series}")
+    if as_json:
+        emit_json(_document(result, method, output))
+    else:
+        _print(result)
+    for host, reason in result.missing.items():
+        note(f"warning: {host}: {reason}")
+    for host, reason in result.lost.items():
+        note(f"warning: {host} was lost: {reason}")
+    for failure in result.failures[:20]:
+        note(f"warning: {failure.source} to {failure.target}: {failure.reason}")
+    if len(result.failures) > 20:
+        note(f"warning: {len(result.failures) - 20} more paths without an answer")
+    if result.history.answered == 0:
+        raise GavotteError("no path answered", hint="see the warnings above")
+
+
+@measure.command()
+def cross(
+    source: Annotated[str, typer.Argument(help="Sending host.")],
+    target: Annotated[str, typer.Argument(help="Receiving host.")],
+    hosts: Hosts,
+    max_rate: Annotated[
+        str | None,
+        typer.Option("--max-rate", help="TCP goodput of the path when idle, as 287mbit; else two connections tell."),
+    ] = None,
+    seconds: Annotated[float, typer.Option("--seconds", help="How long to watch.", min=1, max=600)] = 10.0,
+    as_json: Json = False,
+) -> None:
+    """Estimate the cross traffic on a path, in equivalent bulk TCP connections (Choreo section 3.2)."""
+    from gavotte.agents import resolve_hosts
+    from gavotte.errors import GavotteError
+    from gavotte.formats.rates import parse_rate
+    from gavotte.measure.cross import cross as watch
+
+    max_bps = None
+    if max_rate is not None:
+        try:
+            max_bps = parse_rate(max_rate)
+        except ValueError:
+            raise GavotteError(f"--max-rate {max_rate!r} is no rate", hint="write it as tc does, as 287mbit") from None
+    found = watch(resolve_hosts(hosts), source, target, max_bps=max_bps, seconds=seconds)
+    if as_json:
+        emit_json(vars(found) | {"time_s": found.time_s.tolist(), "connections": found.connections.tolist()})
+        return
+    rows = [[f"{t:.2f}", f"{c:.1f}"] for t, c in zip(found.time_s, found.connections, strict=True)]
+    emit_table(["time s", "connections"], rows)
+    note(
+        f"cross traffic like {found.median:.1f} connections, "
+        f"10 % to 90 % of the time {found.low:.1f} to {found.high:.1f}; "
+        f"path {format_rate(found.max_bps)} ({found.how}); round trip {1e3 * found.rtt_idle_s:.2f} ms idle, "
+        f"{1e3 * found.rtt_loaded_s:.2f} ms loaded"
+    )
+
+
+@measure.command()
+def calibrate(
+    hosts: Hosts,
+    paths: Annotated[int, typer.Option("--paths", help="How many paths to compare on.", min=1)] = 6,
+    bulk_s: Annotated[float, typer.Option("--bulk-s", help="Seconds of bulk TCP on each.", min=0.5, max=60)] = 3.0,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Find which of Choreo's trains (K bursts of B packets) agree with bulk TCP here (section 4.1)."""
+    from gavotte.agents import resolve_hosts
+    from gavotte.measure.calibrate import calibrate as compare
+
+    with progress("calibrating") as advance:
+        found = compare(resolve_hosts(hosts), paths=paths, bulk_s=bulk_s, seed=seed, progress=advance)
+    if as_json:
+        emit_json(
+            {
+                "trains": [vars(train) for train in found.trains],
+                "best": None if found.best is None else vars(found.best),
+                "paths": found.paths,
+                "seed": found.seed,
+            }
+        )
+        return
+    rows = [
+        [
+            f"{t.bursts} x {t.packets} x {t.payload_bytes}",
+            f"{100 * t.mean_error:.1f} %",
+            str(t.answered),
+            format_bytes(t.bytes),
+        ]
+        for t in found.trains
+    ]
+    emit_table(["K x B x P", "mean error", "paths", "bytes a path"], rows)
+    if found.best is not None:
+        note(f"use {found.best.bursts} bursts of {found.best.packets} packets: {100 * found.best.mean_error:.1f} % off")
+
+
+def _engine(engine: str) -> Engine:
+    from gavotte.errors import GavotteError
+    from gavotte.measure.methods import ENGINES
+
+    for known in ENGINES:
+        if engine == known:
+            return known
+    raise GavotteError(f"no engine {engine!r}", hint=f"choose one of {', '.join(ENGINES)}")
+
+
+def _limits(budget: list[str], price_per_gb: float) -> Limits:
+    """Reads `--budget`: a size, a time, or a sum of money."""
+    from gavotte.errors import GavotteError
+    from gavotte.measure import Limits
+
+    size: int | None = None
+    seconds: float | None = None
+    money: float | None = None
+    for text in budget:
+        number = text.strip().lower()
+        try:
+            for suffix, factor in (("gb", 1e9), ("mb", 1e6), ("kb", 1e3)):
+                if number.endswith(suffix):
+                    size = int(float(number.removesuffix(suffix)) * factor)
+                    break
+            else:
+                if number.endswith("s"):
+                    seconds = float(number.removesuffix("s"))
+                else:
+                    money = float(number)
+        except (ValueError, OverflowError):
+            raise GavotteError(f"--budget {text!r} is no budget", hint="write 500MB, 30s or a sum of money") from None
+    if money is not None and not price_per_gb:
+        raise GavotteError("a budget of money needs a price", hint="give --price-per-gb")
+    return Limits(bytes=size, seconds=seconds, money=money, price_per_gb=price_per_gb)
+
+
+def _document(result: Measurement, method: str, output: Path | None) -> dict[str, object]:
+    history = result.history
+    return {
+        "hosts": list(history.hosts),
+        "method": method,
+        "paths": result.paths,
+        "answered": result.answered,
+        "again": result.again,
+        "snapshots": history.snapshots,
+        "measure_s": result.seconds,
+        "bytes_sent": result.bytes_sent,
+        "seed": result.seed,
+        "rate_bps": [[None if b != b else 8 * b for b in row] for row in history.beta_Bps[-1].tolist()],
+        "latency_s": [[None if a != a else a for a in row] for row in history.alpha_s[-1].tolist()],
+        "hops": history.hops.tolist(),
+        "sender_cpu": _matrix(result, "sender_cpu"),
+        "receiver_cpu": _matrix(result, "receiver_cpu"),
+        "flows": [
+            {"source": history.hosts[i], "target": history.hosts[j], "flows": [vars(flow) for flow in path.flows]}
+            for (i, j), path in sorted(result.newest.items())
+            if path.flows
+        ],
+        "proof": None if history.proof is None else _proof(history.proof),
+        "missing": result.missing,
+        "lost": result.lost,
+        "failures": [vars(failure) for failure in result.failures],
+        "output": None if output is None else str(output),
+    }
+
+
+def _matrix(result: Measurement, key: str) -> list[list[float | None]]:
+    """A number of each path of the newest snapshot; None where it is unknown."""
+    size = range(len(result.history.hosts))
+    known = {at: getattr(path, key) for at, path in result.newest.items() if not math.isnan(getattr(path, key))}
+    return [[known.get((i, j)) for j in size] for i in size]
+
+
+def _proof(proof: Proof) -> dict[str, object]:
+    """The newest snapshot's proofs, by pair."""
+    rates = {key.replace("_Bps", "_bps"): 8 * getattr(proof, key)[-1] for key in ("low_Bps", "high_Bps", "peak_Bps")}
+    matrices = rates | {"bucket_bytes": proof.bucket_bytes[-1], "loss": proof.loss[-1]}
+    return {
+        "verdict": [[VERDICTS[code] for code in row] for row in proof.verdict[-1].tolist()],
+        **{key: [[None if v != v else v for v in row] for row in matrix.tolist()] for key, matrix in matrices.items()},
+    }
+
+
+def _print(result: Measurement) -> None:
+    history = result.history
+    rows = [
+        [name, *("-" if b != b else format_rate(8 * b).replace("bit/s", "").strip() for b in row)]
+        for name, row in zip(history.hosts, history.beta_Bps[-1].tolist(), strict=True)
+    ]
+    emit_table(["bit/s", *history.hosts], rows)
+    if history.proof is not None:
+        codes = history.proof.verdict[-1][np.isfinite(history.beta_Bps[-1])]
+        note(", ".join(f"{int((codes == i).sum())} {name}" for i, name in enumerate(VERDICTS) if (codes == i).any()))
+    note(
+        f"{result.answered} of {result.paths} paths answered in {result.seconds:.2f} s, "
+        f"{format_bytes(result.bytes_sent)} sent, seed {result.seed}"
+    )

@@ -1,0 +1,182 @@
+"""`gavotte place`: Network and Apps to Placement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gavotte.cli.output import Json, Seed, emit_json, emit_table, note
+from gavotte.errors import GavotteError
+from gavotte.formats.rates import format_bytes, format_rate
+
+if TYPE_CHECKING:
+    from gavotte.place import Explanation, Running
+
+_SHOWN = 12
+"""Rows of each table of an explanation."""
+
+
+def place(
+    network: Annotated[Path, typer.Argument(help="A Network.", metavar="N.network.json")],
+    apps: Annotated[list[Path], typer.Argument(help="One or more Apps.", metavar="A.app.toml...")],
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            help="auto, optimal, ilp, search, greedy (Choreo's), random, round-robin or min-machines.",
+        ),
+    ] = "auto",
+    sharing: Annotated[
+        str | None, typer.Option("--sharing", help="hose, pipe or groups; else as the Network says.")
+    ] = None,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", help="Seconds for optimal, ilp and search.", min=0.01, max=1e6)
+    ] = 10.0,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Tasks and their only hosts.", metavar="TASKS=HOST,HOST")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", help="Tasks and a label of their hosts.", metavar="TASKS=KEY:VALUE")
+    ] = None,
+    running: Annotated[
+        list[str] | None,
+        typer.Option("--running", help="What runs already.", metavar="P.placement.json:A.app.toml,..."),
+    ] = None,
+    rate_error: Annotated[
+        float, typer.Option("--rate-error", help="Relative error of a measured rate.", min=0, max=0.99)
+    ] = 0.09,
+    explain: Annotated[bool, typer.Option("--explain", help="Say what binds, and what one move would do.")] = False,
+    untimed: Annotated[bool, typer.Option("--untimed", help="Write elapsed_s as 0, for equal bytes.")] = False,
+    threads: Annotated[int | None, typer.Option("--threads", help="Used at most; all if left out.", min=1)] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the Placement.", metavar="P.placement.json")
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Decide which task runs on which host."""
+    from gavotte.formats.app import read_app
+    from gavotte.formats.network import read_network
+    from gavotte.formats.placement import write_placement
+    from gavotte.place import decide, select_hosts, worth
+    from gavotte.place import explain as reason
+
+    net, loaded = read_network(network), [read_app(app) for app in apps]
+    there = [_running(text) for text in running or ()]
+    allowed = select_hosts(
+        net,
+        loaded,
+        only=[(tasks, hosts.split(",")) for tasks, hosts in (_split(text, "=", "--only") for text in only or ())],
+        labels=[
+            (tasks, *_split(rest, ":", "--label")) for tasks, rest in (_split(t, "=", "--label") for t in label or ())
+        ],
+    )
+    answer = decide(
+        net,
+        loaded,
+        method,
+        sharing=sharing,
+        seed=seed,
+        time_limit_s=time_limit,
+        allowed=allowed,
+        running=there,
+        threads=threads,
+    )
+    result = answer.placement.model_copy(update={"elapsed_s": 0.0} if untimed else {})
+    gain = None if there else worth(net, loaded, result, sharing=sharing, rate_error=rate_error, seed=seed)
+    explanation = reason(net, loaded, result, sharing=sharing, running=there) if explain else None
+    if output is not None:
+        write_placement(output, result)
+    if answer.stopped:
+        note("the clock ended the search: another run may find another placement; allow more with --time-limit")
+    if gain is not None and not gain.worthwhile:
+        note(gain.reason)
+    if as_json:
+        extra = {"gap": answer.gap, "chosen": answer.chosen, "stopped": answer.stopped}
+        extra |= {"worth": None if gain is None else asdict(gain)}
+        extra |= {} if explanation is None else {"explanation": asdict(explanation)}
+        emit_json(result.model_dump(mode="json") | extra)
+        return
+    by_host: dict[str, list[str]] = {}
+    for task, host in result.assignment.items():
+        by_host.setdefault(host, []).append(task)
+    emit_table(["host", "tasks"], [[host, " ".join(tasks)] for host, tasks in sorted(by_host.items())], words=["tasks"])
+    if explanation is not None:
+        _emit_explanation(explanation)
+    proof = "proven least" if result.optimal else f"no placement below {result.bound_s:.3g} s, gap {answer.gap:.1%}"
+    chosen = result.method if answer.chosen == result.method else f"{result.method} ({answer.chosen})"
+    note(f"{chosen}: predicted {result.completion_s:.3g} s ({proof}), seed {result.seed}")
+    note(f"bottleneck: {result.bottleneck}")
+    if gain is not None and gain.worthwhile:
+        note(gain.reason)
+    if output is not None:
+        note(f"wrote {output}")
+
+
+def _emit_explanation(found: Explanation) -> None:
+    """Tables of what is on the bottleneck and how idle the rest is, then the runner-up."""
+    if found.crossing:
+        emit_table(
+            ["transfer", "from", "to", "bytes", "share"],
+            [
+                [
+                    f"{row.source} to {row.target}",
+                    row.source_host,
+                    row.target_host,
+                    format_bytes(row.bytes),
+                    f"{row.share:.0%}",
+                ]
+                for row in found.crossing[:_SHOWN]
+            ],
+            title=f"\non the bottleneck, {found.bottleneck}{_more(found.crossing)}",
+            words=["from", "to"],
+        )
+    if found.links:
+        emit_table(
+            ["link", "phase", "bytes", "of others", "rate", "s", "slack s"],
+            [
+                [
+                    row.link,
+                    str(row.phase),
+                    format_bytes(row.bytes),
+                    format_bytes(row.load_bytes) if row.load_bytes else "",
+                    format_rate(row.rate_bps),
+                    f"{row.seconds:.3g}",
+                    f"{row.slack_s:.3g}",
+                ]
+                for row in found.links[:_SHOWN]
+            ],
+            title=f"\nlinks in use, slowest first{_more(found.links)}",
+        )
+    other = found.runner_up
+    if other is None:
+        note("no single move takes anything off the bottleneck")
+        return
+    moves = ", ".join(f"{task} from {source} to {target}" for task, source, target in other.moves)
+    change = f"saves {other.gain_s:.3g} s" if other.gain_s > 0 else f"costs {abs(other.gain_s):.3g} s"
+    note(f"next-best move: {moves} {change} ({other.completion_s:.3g} s)")
+
+
+def _more(rows: Sequence[object]) -> str:
+    return f" ({_SHOWN} of {len(rows)})" if len(rows) > _SHOWN else ""
+
+
+def _split(text: str, mark: str, option: str) -> tuple[str, str]:
+    left, found, right = text.partition(mark)
+    if not (left and found and right):
+        shape = {"--only": "TASKS=HOST,HOST", "--label": "TASKS=KEY:VALUE", "--running": "PLACEMENT:APP,APP"}[option]
+        raise GavotteError(f"`{text}` is not what {option} takes", hint=f"write {shape}")
+    return left, right
+
+
+def _running(text: str) -> Running:
+    from gavotte.formats.app import read_app
+    from gavotte.formats.placement import read_placement
+    from gavotte.place import Running
+
+    placement, apps = _split(text, ":", "--running")
+    return Running([read_app(app) for app in apps.split(",")], read_placement(placement))

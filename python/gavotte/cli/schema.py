@@ -1,0 +1,22 @@
+"""`gavotte schema`: the JSON schema of a noun's file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gavotte.cli.output import emit_json
+
+
+def schema(
+    noun: Annotated[str, typer.Argument(help="hosts, topology, network, app, placement or record.")],
+) -> None:
+    """Print the JSON schema of a file format."""
+    from gavotte.errors import GavotteError
+    from gavotte.formats.schemas import NOUNS
+    from gavotte.formats.schemas import schema as describe
+
+    if noun not in NOUNS:
+        raise GavotteError(f"no schema for {noun!r}", hint=f"choose one of {', '.join(NOUNS)}")
+    emit_json(describe(noun))

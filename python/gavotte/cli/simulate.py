@@ -1,0 +1,194 @@
+"""`gavotte simulate`: flows, or a Placement, to finish times by the fluid model."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gavotte.cli.output import Json, Seed, emit_json, emit_table, note, progress
+from gavotte.formats.rates import format_bytes, format_rate
+
+if TYPE_CHECKING:
+    from gavotte.formats.network import Network
+    from gavotte.formats.topology import Topology
+    from gavotte.simulate import LinkUse, Simulation
+
+SHOWN_LINKS = 10
+
+
+def simulate(
+    first: Annotated[
+        Path, typer.Argument(help="A Topology or a Network; with --network, a Placement.", metavar="TOPOLOGY")
+    ],
+    rest: Annotated[
+        list[Path], typer.Argument(help="A list of flows; with --network, the Apps placed.", metavar="FLOWS.csv")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the finish times.", metavar="FINISH.csv")
+    ] = None,
+    network: Annotated[
+        Path | None,
+        typer.Option("--network", help="Replay P.placement.json A.app.toml... on this.", metavar="N.network.json"),
+    ] = None,
+    goodput: Annotated[
+        bool | None,
+        typer.Option(
+            "--goodput/--wire",
+            help="Bytes are TCP payload, of which a Topology's rates carry 1448/1514 (default), or count as the rates.",
+            show_default=False,
+        ),
+    ] = None,
+    alpha_s: Annotated[
+        float, typer.Option("--alpha", help="Start-up latency of every flow.", min=0, metavar="SECONDS")
+    ] = 0.0,
+    tcp: Annotated[
+        bool, typer.Option("--tcp", help="Share as TCP does: less for flows that pass more full queues.")
+    ] = False,
+    poisson: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--poisson",
+            help="Background flows that arrive at random; may be repeated; * is each host.",
+            metavar="SOURCE:TARGET:PER_S:SIZE[:CAP]",
+        ),
+    ] = None,
+    on_off: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--on-off",
+            help="A background flow that comes and goes, with mean times; may be repeated.",
+            metavar="SOURCE:TARGET:ON_S:OFF_S[:CAP]",
+        ),
+    ] = None,
+    until_s: Annotated[
+        float, typer.Option("--until", help="Stop here even if flows are left.", min=0, metavar="SECONDS")
+    ] = math.inf,
+    links: Annotated[int, typer.Option("--links", help="How many links to show, the fullest first.", min=0)] = (
+        SHOWN_LINKS
+    ),
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Say when flows finish on a network that they share max-min fairly."""
+    from gavotte.formats.network import Network
+    from gavotte.formats.rates import GOODPUT_PER_WIRE
+    from gavotte.simulate import host_names, parse_on_off, parse_poisson, read_platform, write_finish
+
+    if network is None and first.name.endswith(".placement.json"):
+        raise typer.BadParameter("a Placement needs the network to replay it on: give --network")
+    if network is None and len(rest) != 1:
+        raise typer.BadParameter("give one list of flows; several files are for a Placement, with --network")
+    platform = read_platform(network or first)
+    if goodput is False and isinstance(platform, Network):
+        raise typer.BadParameter("a Network's rates are goodput already; --wire is for a Topology")
+    hosts = host_names(platform)
+    options: dict[str, Any] = {
+        "background": [each for text in poisson or [] for each in parse_poisson(text, hosts)]
+        + [each for text in on_off or [] for each in parse_on_off(text, hosts)],
+        "alpha_s": alpha_s,
+        "tcp": tcp,
+        "until_s": until_s,
+        "payload_share": 1.0 if goodput is False else GOODPUT_PER_WIRE,
+        "seed": seed,
+    }
+    if network is None:
+        ids, done, extra = _flows(platform, rest[0], options)
+    else:
+        ids, done, extra = _placement(platform, first, rest, options)
+    if output is not None:
+        write_finish(output, ids, done.finish_s[: len(ids)])
+    summary = _summary(done, ids) | extra
+    fullest = sorted(done.links, key=lambda link: (-link.utilisation, link.name))
+    if as_json:
+        emit_json(summary | {"links": [_link(each) for each in fullest]})
+        return
+    if links and fullest:
+        columns = ["link", "rate", "carried", "mean use", "full for s"]
+        emit_table(columns, [_row(each) for each in fullest[:links]])
+    if len(fullest) > links:
+        note(f"the {links} fullest of {len(fullest)} links are shown")
+    _tell(summary)
+    if output is not None:
+        note(f"wrote {output}")
+
+
+def _flows(
+    platform: Topology | Network, path: Path, options: dict[str, Any]
+) -> tuple[list[str], Simulation, dict[str, Any]]:
+    """Ids, what came out, and what more there is to say."""
+    from gavotte.simulate import host_names, read_flows
+    from gavotte.simulate import simulate as run
+
+    flows = read_flows(path, host_names(platform))
+    with progress("simulating"):
+        return list(flows.names), run(platform, flows, **options), {}
+
+
+def _placement(
+    platform: Topology | Network, path: Path, apps: list[Path], options: dict[str, Any]
+) -> tuple[list[str], Simulation, dict[str, Any]]:
+    """The same for a Placement."""
+    from gavotte.formats.app import read_app
+    from gavotte.formats.placement import read_placement
+    from gavotte.simulate import replay_placement
+
+    placed, loaded = read_placement(path), [read_app(app) for app in apps]
+    with progress("simulating"):
+        done = replay_placement(platform, loaded, placed, **options)
+    extra = {
+        "completion_s": done.completion_s,
+        "predicted_s": placed.completion_s,
+        "method": placed.method,
+        "apps": done.apps,
+    }
+    return list(done.flows.names)[: done.transfers], done.simulation, extra
+
+
+def _summary(done: Simulation, ids: list[str]) -> dict[str, Any]:
+    """Of the flows with an id; those behind them only keep order."""
+    import numpy as np
+
+    count = len(ids)
+    durations_s = done.durations_s[:count]
+    finished = np.isfinite(done.finish_s[:count])
+    return {
+        "flows": count,
+        "finished": int(finished.sum()),
+        "makespan_s": done.makespan_s,
+        "mean_s": float(durations_s[finished].mean()) if finished.any() else None,
+        "end_s": done.end_s,
+        "events": done.events,
+        "seed": done.seed,
+    }
+
+
+def _tell(summary: dict[str, Any]) -> None:
+    flows, finished = summary["flows"], summary["finished"]
+    if finished < flows:
+        note(f"{finished} of {flows} flows were done at {summary['end_s']:.6g} s")
+    else:
+        mean = "" if summary["mean_s"] is None else f", {summary['mean_s']:.6g} s each in the mean"
+        note(f"{flows} flows in {summary['makespan_s']:.6g} s{mean}; seed {summary['seed']}")
+    if "completion_s" in summary and finished == flows:
+        note(
+            f"{summary['method']}: completed in {summary['completion_s']:.3f} s, "
+            f"predicted {summary['predicted_s']:.3f} s"
+        )
+
+
+def _link(link: LinkUse) -> dict[str, Any]:
+    return {
+        "name": link.name,
+        "rate_bps": link.rate_bps,
+        "bytes": link.bytes,
+        "utilisation": link.utilisation,
+        "full_s": link.busy_s,
+    }
+
+
+def _row(link: LinkUse) -> list[str]:
+    carried, use = format_bytes(link.bytes), f"{100 * link.utilisation:.1f} %"
+    return [link.name, format_rate(link.rate_bps), carried, use, f"{link.busy_s:.3f}"]

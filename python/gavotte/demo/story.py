@@ -1,0 +1,119 @@
+"""Runs the demo. On top of the rooms: it may know them all."""
+
+from __future__ import annotations
+
+import platform
+import statistics
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from gavotte import lab
+from gavotte.formats.inventory import read_inventory
+from gavotte.formats.rates import format_bytes
+from gavotte.formats.topology import read_topology
+from gavotte.measure import measure
+from gavotte.model import model
+from gavotte.place import place
+from gavotte.profile import from_pcap, read_addresses
+from gavotte.report import Outcome, report
+from gavotte.run import run
+from gavotte.simulate import simulate_placement
+
+CHOREO = "greedy"
+BASELINES = ("random", "round-robin", "min-machines")
+"""Choreo section 6."""
+
+Advance = Callable[[int, int], None]
+Steps = Callable[[str], AbstractContextManager[Advance]]
+"""Opens the progress display of one named step."""
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What the demo found.
+
+    Attributes:
+        paths: directed paths asked for.
+        answered: of them, how many answered.
+        measure_s: wall time of measuring them.
+        seed: of every random choice.
+        outcomes: Choreo's placement first, then the baselines, each predicted and run.
+        report: the HTML page, None if none was wanted.
+    """
+
+    paths: int
+    answered: int
+    measure_s: float
+    seed: int
+    outcomes: tuple[Outcome, ...]
+    report: Path | None
+
+    @property
+    def gain_over_baselines(self) -> float:
+        """Share of the baselines' mean measured time that Choreo's placement saves (Choreo section 6.2)."""
+        measured = {o.placement.method: o.measured_s or 0.0 for o in self.outcomes}
+        mean_s = statistics.fmean(measured[method] for method in BASELINES)
+        return 1 - measured[CHOREO] / mean_s
+
+
+def demo(*, seed: int = 0, report_file: Path | None = None, steps: Steps | None = None) -> DemoResult:
+    """Brings up ten hosts in four racks, measures, places, runs and compares; the lab is gone afterwards.
+
+    Args:
+        seed: of the order of probes and of the random placement.
+        report_file: where to write the HTML page.
+        steps: shows progress; called with each step's name.
+
+    Raises:
+        UnsupportedError: where neither root nor user namespaces work.
+    """
+    show: Steps = steps or (lambda _name: nullcontext(lambda _done, _total: None))
+    here = resources.files("gavotte.demo")
+    with (
+        resources.as_file(here / "cloud.topology.toml") as topology_file,
+        resources.as_file(here / "pagerank" / "pagerank.pcap.gz") as capture,
+        resources.as_file(here / "pagerank" / "ranks.hosts") as ranks,
+    ):
+        topology = read_topology(topology_file)
+        with show("profiling a captured MPI run") as advance:
+            app = from_pcap(capture, read_addresses(ranks), name="pagerank").app
+            advance(1, 1)
+    with ExitStack() as stack:
+        with show("starting the lab") as advance:
+            cloud = stack.enter_context(lab.session(topology, source="demo"))
+            advance(1, 1)
+        inventory = read_inventory(cloud.hosts_file)
+        with show("measuring") as advance:
+            measured = measure(inventory, seed=seed, progress=advance)
+            if measured.answered < measured.paths:  # a busy machine; another order of probes does
+                measured = measure(inventory, seed=seed + 1, progress=advance)
+        network = model(measured.history)
+        placements = [place(network, [app], method, seed=seed) for method in (CHOREO, *BASELINES)]
+        outcomes = []
+        for placement in placements:
+            with show(f"running {placement.method}") as advance:
+                took_s = run(placement, [app], inventory, progress=advance).completion_s
+            outcomes.append(Outcome(placement, took_s, simulate_placement(network, [app], placement)))
+    result = DemoResult(
+        paths=measured.paths,
+        answered=measured.answered,
+        measure_s=measured.seconds,
+        seed=seed,
+        outcomes=tuple(outcomes),
+        report=report_file,
+    )
+    if report_file is not None:
+        facts = {
+            "application": f"{app.name}, {len(app.task)} tasks, {format_bytes(app.total_bytes)} (from a captured run)",
+            "cloud": f"{len(topology.host)} emulated hosts on one Linux machine, kernel {platform.release()}",
+            "measured": f"{measured.answered} of {measured.paths} paths in {measured.seconds:.2f} s, "
+            f"{format_bytes(measured.bytes_sent)} sent",
+            "gain": f"{100 * result.gain_over_baselines:.0f} % less than the mean of the three baselines "
+            "(one run of each)",
+            "seed": str(seed),
+        }
+        report(report_file, title="Gavotte demo", network=network, apps=[app], outcomes=result.outcomes, facts=facts)
+    return result

@@ -1,0 +1,83 @@
+"""What launchers take, as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from gavotte.cli.verbs import app as gavotte
+from gavotte.errors import GavotteError
+from gavotte.export import FORMATS, export
+from gavotte.formats.placement import Placement, write_placement
+
+
+def placement(hosts: list[str]) -> Placement:
+    return Placement(
+        apps=["sort"],
+        method="given",
+        assignment={f"t{rank}": host for rank, host in enumerate(hosts)},
+        completion_s=0.0,
+        bound_s=0.0,
+        optimal=True,
+        bottleneck="none",
+        elapsed_s=0.0,
+        seed=0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("openmpi", "rank 0=b slot=0\nrank 1=b slot=1\nrank 2=a slot=0\nrank 3=b slot=2\n"),
+        ("hostfile-seq", "b\nb\na\nb\n"),
+        ("openmpi5", "b\nb\na\nb\n"),
+        ("slurm", "b\nb\na\nb\n"),
+        ("mpich", "b:2\na:1\nb:1\n"),
+        ("csv", "rank,task,host\n0,t0,b\n1,t1,b\n2,t2,a\n3,t3,b\n"),
+    ],
+)
+def test_text_of_each_format(name: str, text: str) -> None:
+    assert export(placement(["b", "b", "a", "b"]), name) == text
+
+
+@given(st.lists(st.sampled_from(["vm0", "vm1", "vm2"]), min_size=1, max_size=20))
+def test_every_format_keeps_the_order_of_ranks(hosts: list[str]) -> None:
+    given_ = placement(hosts)
+    assert export(given_, "slurm").split() == hosts
+    runs = [line.split(":") for line in export(given_, "mpich").split()]
+    assert [host for host, count in runs for _ in range(int(count))] == hosts
+    ranks = [line.removeprefix("rank ").split(" slot=") for line in export(given_, "openmpi").splitlines()]
+    assert [pair for pair, _ in ranks] == [f"{rank}={host}" for rank, host in enumerate(hosts)]
+    assert len({(pair.split("=")[1], slot) for pair, slot in ranks}) == len(hosts), "a slot holds one rank"
+    document = json.loads(export(given_, "json"))
+    assert [row["host"] for row in document["ranks"]] == hosts
+    assert {host: [hosts[rank] for rank in ranks] for host, ranks in document["hosts"].items()} == {
+        host: [host] * hosts.count(host) for host in set(hosts)
+    }
+    assert [row["host"] for row in csv.DictReader(io.StringIO(export(given_, "csv")))] == hosts
+
+
+def test_what_cannot_be_exported_is_one_line() -> None:
+    with pytest.raises(GavotteError, match="there is no format `pbs`; use openmpi, hostfile-seq"):
+        export(placement(["a"]), "pbs")
+
+
+def test_command_line_writes_and_tells_usage(tmp_path: Path) -> None:
+    source, target = tmp_path / "p.placement.json", tmp_path / "hosts"
+    write_placement(source, placement(["b", "a"]))
+    runner = CliRunner()
+    for name in FORMATS:
+        shown = runner.invoke(gavotte, ["export", str(source), "--format", name])
+        written = runner.invoke(gavotte, ["export", str(source), "--format", name, "-o", str(target)])
+        assert (shown.exit_code, written.exit_code) == (0, 0), shown.output + written.output
+        assert shown.stdout == target.read_text() == export(placement(["b", "a"]), name)
+    assert f"SLURM_HOSTFILE={target} srun --distribution=arbitrary --ntasks=2 PROGRAM" in " ".join(
+        runner.invoke(gavotte, ["export", str(source), "--format", "slurm", "-o", str(target)]).output.split()
+    )

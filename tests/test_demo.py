@@ -1,0 +1,95 @@
+"""The demo end to end, and what is left when it is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gavotte.agents.runtime import RUNTIME_DIR_VARIABLE
+
+pytestmark = pytest.mark.lab
+
+GAVOTTE = Path(sys.executable).with_name("gavotte")
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A runtime folder that only the demo under test uses."""
+    with tempfile.TemporaryDirectory(prefix="gvt-", dir="/tmp") as made:
+        monkeypatch.setenv(RUNTIME_DIR_VARIABLE, made)
+        yield Path(made)
+
+
+def processes_of(marker: str) -> list[int]:
+    """Living processes whose environment holds a text."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            try:
+                if marker.encode() in (folder / "environ").read_bytes():
+                    found.append(int(folder.name))
+            except OSError:
+                continue
+    return found
+
+
+def test_the_demo(tmp_path: Path, folder: Path) -> None:
+    result = subprocess.run(
+        [GAVOTTE, "demo", "--json", "--seed", "7"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=110,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert (document["paths"], document["answered"], document["seed"]) == (90, 90, 7)
+    assert document["measure_s"] > 0
+    methods = [placement["method"] for placement in document["placements"]]
+    assert methods == ["greedy", "random", "round-robin", "min-machines"]
+    for placement in document["placements"]:
+        # The prediction is a lower bound of both, up to buckets and measurement error.
+        assert placement["simulated_s"] > 0.999 * placement["predicted_s"] > 0
+        assert placement["measured_s"] > 0.8 * placement["predicted_s"]
+    assert document["gain_over_baselines"] > 0
+    page = (tmp_path / "gavotte-demo.html").read_text()
+    assert page.count("<svg") == 5
+    assert not list(folder.glob("**/*.sock"))
+
+
+@pytest.mark.parametrize("after_s", [0.5, 1.2, 2.5, 5.0])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_killed_demo_leaves_nothing(tmp_path: Path, folder: Path, how: signal.Signals, after_s: float) -> None:
+    marker = f"GAVOTTE_TEST_MARK={tmp_path}"
+    key, _, value = marker.partition("=")
+    child = subprocess.Popen(
+        [GAVOTTE, "demo", "--report", str(tmp_path / "r.html")],
+        env=os.environ | {key: value},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    time.sleep(after_s)
+    child.send_signal(how)
+    _, stderr = child.communicate(timeout=30)
+    assert child.returncode != 0
+    assert "Traceback" not in stderr
+    deadline = time.monotonic() + 10
+    while processes_of(marker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes_of(marker) == []
+    assert not (tmp_path / "r.html").exists()
+    # The next call removes what folders were left.
+    subprocess.run([GAVOTTE, "lab", "status"], check=True, capture_output=True, timeout=30)
+    assert not list(folder.glob("**/*.sock"))

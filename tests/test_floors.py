@@ -1,0 +1,52 @@
+"""Imports go down the floors: no room knows another, nothing below the top floor prints."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "python" / "gavotte"
+ROOMS = {"export", "hosts", "lab", "measure", "model", "profile", "place", "run", "report", "simulate", "store"}
+FLOORS = [{"errors"}, {"formats"}, {"agents", "_core"}, ROOMS, {"demo"}, {"cli"}]
+FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
+SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if not path.name.startswith("agent_pb2"))
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    """Which of our own top-level names a file imports, anywhere in it."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: write absolute imports"
+            modules = [node.module or ""]
+            if node.module == "gavotte":
+                modules = [f"gavotte.{alias.name}" for alias in node.names]
+        else:
+            continue
+        names |= {module.split(".")[1] for module in modules if module.startswith("gavotte.")}
+    return names
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_go_down(path: Path) -> None:
+    own = room(path)
+    if own == "__init__":
+        return
+    for name in imported(path) - {own}:
+        assert FLOOR[name] < FLOOR[own], f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_only_the_command_line_prints(path: Path) -> None:
+    if room(path) == "cli":
+        return
+    calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "print"]
