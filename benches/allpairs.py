@@ -1,0 +1,134 @@
+"""Measures all pairs of hosts whose rates are unknown to the tool: error, time, bytes, growth with hosts.
+
+    make bench-allpairs [ARGS="--hosts 10 32 --repeats 3 --seed 1 --skip-iperf3"]
+
+Rates are drawn per host from 50 to 300 Mbit/s. Peers in the same run: Choreo's trains as published, and serial iperf3
+on a sample of the paths (all of them would take 10 s each). The physical limit is what the trains' own bytes need when
+every host sends all the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+
+import numpy as np
+from benches.clouds import racks
+from benches.machine import machine
+
+from gavotte import lab
+from gavotte.formats.inventory import read_inventory
+from gavotte.formats.rates import GOODPUT_PER_WIRE
+from gavotte.formats.topology import Topology
+from gavotte.measure import METHODS, Measurement, measure, plan
+
+PAPER_10_S = 180.0
+IPERF3_S = 10
+
+
+def row(label: str, topology: Topology, found: Measurement) -> str:
+    """One line of the table."""
+    truth = np.array([(host.egress or np.nan) * GOODPUT_PER_WIRE for host in topology.host])
+    error = np.abs(8 * found.history.beta_Bps[0] / truth[:, None] - 1)
+    error = error[np.isfinite(error)]
+    proof = found.history.proof
+    wrong = "-"
+    if proof is not None:
+        confident = proof.verdict[0] == 1
+        off = np.abs(8 * found.history.beta_Bps[0] / truth[:, None] - 1) > 0.03
+        wrong = str(int((confident & off).sum()))
+    # Each host sends its share of the bytes at its own rate; the slowest host decides.
+    per_host = found.bytes_sent / len(truth)
+    limit_s = 8 * per_host / truth.min()
+    return (
+        f"{label:<22} {found.answered:>6}/{found.paths:<6} {100 * np.median(error):>8.3f}% {100 * error.max():>8.2f}% "
+        f"{wrong:>6} {found.seconds:>8.2f} {found.bytes_sent / 1e6:>8.0f} {found.again:>6} {limit_s:>9.2f}"
+    )
+
+
+def iperf3(cloud: lab.Session, topology: Topology, pairs: list[tuple[str, str]], seconds: int) -> list[float]:
+    """Relative errors of iperf3 on some paths, one after the other."""
+    egress = {host.name: (host.egress or np.nan) * GOODPUT_PER_WIRE for host in topology.host}
+    errors = []
+    for source, target in pairs:
+        server = cloud.exec(target, ["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
+        try:
+            for _ in range(50):
+                client = ["iperf3", "-c", target, "-t", str(seconds), "-C", "cubic", "-J"]
+                ran = cloud.run(source, client, capture_output=True, text=True, timeout=seconds + 20)
+                document = json.loads(ran.stdout)
+                if "error" not in document:
+                    rate_bps = document["end"]["sum_received"]["bits_per_second"]
+                    errors.append(abs(rate_bps / egress[source] - 1))
+                    break
+        finally:
+            server.kill()
+            server.wait()
+    return errors
+
+
+def main() -> None:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--hosts", type=int, nargs="+", default=[10, 32, 64])
+    parser.add_argument("--repeats", type=int, default=5, help="snapshots of the smallest cloud; 1 of the others")
+    parser.add_argument("--iperf3-paths", type=int, default=3)
+    parser.add_argument("--skip-iperf3", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    print(
+        f"machine: {machine()}\nseed: {arguments.seed}; egress 50 to 300 Mbit/s at random, 32 kB buckets, one probe a path\n"
+    )
+    print(
+        f"{'':<22} {'answered':>13} {'median':>9} {'max':>9} {'wrong':>6} {'wall s':>8} {'MB':>8} {'again':>6} {'limit s':>9}"
+    )
+    times: dict[int, list[float]] = {}
+    for size in arguments.hosts:
+        rng = random.Random(arguments.seed * 1000 + size)
+        topology = racks([f"{rng.randint(50, 300)}mbit" for _ in range(size)], hosts_per_rack=8)
+        with lab.session(topology, source="bench-allpairs") as cloud:
+            inventory = read_inventory(cloud.hosts_file)
+            for repeat in range(arguments.repeats if size == arguments.hosts[0] else 1):
+                found = measure(inventory, method="train", seed=arguments.seed + repeat)
+                times.setdefault(size, []).append(found.seconds)
+                print(row(f"{size} hosts, train", topology, found), flush=True)
+                if size == arguments.hosts[0]:
+                    found = measure(inventory, method="choreo", seed=arguments.seed + repeat)
+                    print(row(f"{size} hosts, choreo", topology, found), flush=True)
+            if size == arguments.hosts[0] and not arguments.skip_iperf3:
+                names = inventory.names
+                everything = [(s, t) for s in names for t in names if s != t]
+                pairs = random.Random(arguments.seed).sample(everything, arguments.iperf3_paths)
+                errors = iperf3(cloud, topology, pairs, IPERF3_S)
+                print(
+                    f"{size} hosts, iperf3 {IPERF3_S} s   {len(errors)} of {len(everything)} paths tried: median error "
+                    f"{100 * statistics.median(errors):.2f} %, max {100 * max(errors):.2f} %; all of them one by one: "
+                    f"{len(everything) * IPERF3_S} s"
+                )
+    smallest = arguments.hosts[0]
+    best = statistics.median(times[smallest])
+    print(
+        f"\n{smallest} hosts: median {best:.2f} s of {len(times[smallest])} (goal 3 s; Choreo's paper: under {PAPER_10_S:.0f} s)"
+    )
+    for size in arguments.hosts[1:]:
+        grown = times[size][0] / best
+        print(
+            f"{size} hosts: {times[size][0]:.1f} s = {grown:.1f} times; hosts {size / smallest:.1f} times, "
+            f"paths {size * (size - 1) / smallest / (smallest - 1):.1f} times"
+        )
+    size = 196
+    todo = plan(tuple(str(i) for i in range(size)), METHODS["train"], seed=0)
+    # At 1 Gbit/s a train ends when 30 ms of saturation are proven; 5 ms go to handshake and pings.
+    per_round_s = 0.03 + 0.005
+    print(
+        f"196 hosts at 1 Gbit/s, calculated: {len(todo.rounds)} rounds x {1e3 * per_round_s:.0f} ms = "
+        f"{len(todo.rounds) * per_round_s:.1f} s (RPCA's paper: about a minute for a matrix; physical limit of "
+        f"{len(todo.rounds)} rounds x 30 ms: {len(todo.rounds) * 0.03:.1f} s)"
+    )
+
+
+if __name__ == "__main__":
+    main()

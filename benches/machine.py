@@ -1,0 +1,21 @@
+"""What every benchmark says of where it ran."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+from gavotte import _core
+
+
+def machine() -> str:
+    """The machine and the build in a line; the load tells how much else it was doing."""
+    models = [
+        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
+    name = models[0] if models else platform.machine()
+    return (
+        f"{name}, {os.cpu_count()} CPUs, Linux {platform.release()}, load {os.getloadavg()[0]:.1f}, "
+        f"gavotte {_core.version()} ({_core.build_profile()})"
+    )
