@@ -26,6 +26,7 @@ lint: setup
 	.venv/bin/mypy
 
 bench-%: setup ## One benchmark: train, transfer-time, allpairs, sharing, cross, fluid, place (ARGS="...")
+	@tools/peers
 	@$(PYTHON) -m benches.$(subst -,_,$*) $(ARGS)
 
 format: setup ## Format all sources

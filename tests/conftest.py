@@ -50,6 +50,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         reason = f"no lab can stand here: {lab.missing()}"
         for item in marked:
             item.add_marker(pytest.mark.skip(reason=reason))
+    for item in marked:
+        # Real packets on a machine that others load too: a lost time slice of 100 ms fails a good probe. Once more, and
+        # the summary names it. A test without packets gets one try.
+        item.add_marker(pytest.mark.flaky(reruns=2))
 
 
 @pytest.fixture(scope="session", autouse=True)
