@@ -114,3 +114,11 @@ def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
     np.savez(path, hosts=np.array([{}], dtype=object))
     with pytest.raises(FormatError):
         read_history(path)
+
+
+def test_a_bucket_is_whole_only_after_a_pause_that_fills_it() -> None:
+    proof = replace(Proof.empty((1, 2, 2)), bucket_bytes=np.full((1, 2, 2), 1e6))
+    rate = np.full((1, 2, 2), 10e6)
+    # An emptied bucket that is met again after 0.1 s holds the very 1 MB that came in: nobody knows its depth.
+    for idle_s, full in ((0.1, False), (0.2, True), (np.inf, True), (np.nan, False)):
+        assert replace(proof, idle_s=np.full((1, 2, 2), idle_s)).bucket_full(rate).all() == full

@@ -24,6 +24,7 @@ from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.formats.placement import Placement
 from gavotte.formats.topology import read_topology
 from gavotte.measure import bulk, measure
+from gavotte.measure.sharing import measure_sharing
 from gavotte.run import run
 
 pytestmark = pytest.mark.lab
@@ -120,6 +121,27 @@ def test_a_snapshot_after_the_loss_goes_without_the_host(cloud: lab.Session) -> 
     assert not result.failures
     assert result.answered == 20
     assert result.seconds < 40
+
+
+@pytest.mark.parametrize("bad", [kill, blackhole])
+def test_a_host_that_vanishes_does_not_end_the_experiments(
+    cloud: lab.Session, bad: Callable[[lab.Session, str], None]
+) -> None:
+    inventory = read_inventory(cloud.hosts_file)
+    history = measure(inventory).history
+    done = False
+
+    def progress(_count: int, _known: int) -> None:
+        nonlocal done
+        if not done:
+            done = True
+            bad(cloud, address_of(inventory, VICTIM))
+
+    with enrolled(inventory, Budget(max_bytes=0, max_seconds=300)) as fleet:
+        result = measure_sharing(fleet, history, seed=1, progress=progress)
+        assert list(fleet.missing | fleet.lost) == [VICTIM]
+    others = [record for record in result.evidence if VICTIM not in {name for pair in record.pairs for name in pair}]
+    assert {record.subject for record in others} >= {f"out of {name}" for name in HOSTS if name != VICTIM}
 
 
 @pytest.mark.parametrize("bad", [kill, unplug, blackhole])

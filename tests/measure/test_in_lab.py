@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from gavotte import lab
 from gavotte.errors import GavotteError
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.rates import GOODPUT_PER_WIRE, UDP_PAYLOAD_BYTES, WIRE_BYTES
+from gavotte.formats.topology import read_topology
 from gavotte.measure import measure
 from gavotte.model import model
 
@@ -58,3 +61,37 @@ def test_a_host_without_an_agent_is_named_and_the_rest_is_measured(small_cloud: 
 def test_bad_arguments(small_cloud: lab.Session, bad: dict[str, object]) -> None:
     with pytest.raises(GavotteError):
         measure(read_inventory(small_cloud.hosts_file), **bad)  # type: ignore[arg-type]
+
+
+DEEP = """
+format = "gavotte/topology/1"
+[[switch]]
+name = "core"
+[[host]]
+name = "x"
+switch = "core"
+egress = "100mbit"
+burst = "1mb"
+[[host]]
+name = "y"
+switch = "core"
+egress = "100mbit"
+burst = "1mb"
+"""
+
+
+def test_a_bucket_that_had_no_time_to_fill_is_called_a_lower_bound(tmp_path: Path) -> None:
+    path = tmp_path / "deep.topology.toml"
+    path.write_text(DEEP)
+    with lab.session(read_topology(path), source="tests") as session:
+        history = measure(read_inventory(session.hosts_file), count=2, again=False).history
+    proof = history.proof
+    assert proof is not None
+    full = proof.bucket_full(history.beta_Bps)
+    off = ~np.eye(2, dtype=bool)
+    assert full[0][off].all()
+    assert proof.bucket_bytes[0][off] == pytest.approx(1 << 20, rel=0.05)
+    # The second snapshot follows at once, and 80 ms fill the bucket again: what is claimed must hold either way.
+    depth = proof.bucket_bytes[1]
+    assert depth[full[1]] == pytest.approx(1 << 20, rel=0.05)
+    assert (depth[off] < 1.05 * (1 << 20)).all()

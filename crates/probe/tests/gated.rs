@@ -106,6 +106,40 @@ fn a_prefix_of_a_train_is_never_wrong() {
     }
 }
 
+/// Sets the receiver's clock by `step_ns` when a share of the train has come.
+fn stepped(train: &Train, share: f64, step_ns: i64) -> Train {
+    let mut train = train.clone();
+    let from = (share * train.arrivals.len() as f64) as usize;
+    for arrival in &mut train.arrivals[from..] {
+        arrival.received_ns += step_ns;
+    }
+    train
+}
+
+#[test]
+fn a_clock_that_is_set_meanwhile_never_makes_a_wrong_answer() {
+    for (name, train) in recorded() {
+        let Some((rate_bps, _)) = truth(&name) else { continue };
+        // Of more than 0.5 ms the agent learns from its steady clock, and refuses.
+        for step_ns in [200_000, 1_000_000, 10_000_000, 1_000_000_000, 3_600_000_000_000] {
+            for sign in [1, -1] {
+                for share in [0.0, 0.1, 0.3, 0.5, 0.7, 0.9] {
+                    let train = stepped(&train, share, sign * step_ns);
+                    let Ok(answer) = estimate(&train) else { continue };
+                    if answer.verdict != Verdict::PathLimited {
+                        continue;
+                    }
+                    assert!(
+                        (answer.rate_bps / rate_bps - 1.0).abs() < WRONG,
+                        "{name}, {} ns at {share}: {answer:?}",
+                        sign * step_ns
+                    );
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn recorded_trains_survive_being_written() {
     for (name, train) in recorded() {

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from gavotte.cli.output import Hosts, Json, Seed, emit_json, emit_table, note, progress
-from gavotte.formats.history import VERDICTS, Proof
+from gavotte.formats.history import VERDICTS, Floats, Proof
 from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ def _document(result: Measurement, method: str, output: Path | None) -> dict[str
             for (i, j), path in sorted(result.newest.items())
             if path.flows
         ],
-        "proof": None if history.proof is None else _proof(history.proof),
+        "proof": None if history.proof is None else _proof(history.proof, history.beta_Bps),
         "missing": result.missing,
         "lost": result.lost,
         "failures": [vars(failure) for failure in result.failures],
@@ -298,11 +298,12 @@ def _matrix(result: Measurement, key: str) -> list[list[float | None]]:
     return [[known.get((i, j)) for j in size] for i in size]
 
 
-def _proof(proof: Proof) -> dict[str, object]:
+def _proof(proof: Proof, beta_Bps: Floats) -> dict[str, object]:  # noqa: N803
     """The newest snapshot's proofs, by pair."""
     rates = {key.replace("_Bps", "_bps"): 8 * getattr(proof, key)[-1] for key in ("low_Bps", "high_Bps", "peak_Bps")}
     matrices = rates | {"bucket_bytes": proof.bucket_bytes[-1], "loss": proof.loss[-1]}
     return {
+        "bucket_full": proof.bucket_full(beta_Bps)[-1].tolist(),
         "verdict": [[VERDICTS[code] for code in row] for row in proof.verdict[-1].tolist()],
         **{key: [[None if v != v else v for v in row] for row in matrix.tolist()] for key, matrix in matrices.items()},
     }

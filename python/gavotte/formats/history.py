@@ -27,7 +27,10 @@ VERDICTS = ("unproven", "path-limited", "host-limited", "bucket-not-exhausted")
 """What a value may stand for, by its code in `Proof.verdict`. Only `path-limited` is the path's own rate; the next two
 are lower bounds; of the first, nobody knows."""
 
-PROOF_ARRAYS = ("low_Bps", "high_Bps", "peak_Bps", "bucket_bytes", "loss")
+FILLED = 1.25
+"""A bucket that was emptied and is found again too early holds just what came in meanwhile; one that was full, less."""
+
+PROOF_ARRAYS = ("low_Bps", "high_Bps", "peak_Bps", "bucket_bytes", "loss", "idle_s")
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Proof:
         peak_Bps: rate while the path's token bucket lasts.
         bucket_bytes: depth of the bucket, wire bytes.
         loss: share of packets that the path lost.
+        idle_s: how long before the probe its source had not sent, nor its target received, any other probe; infinite
+            for the first.
         verdict: index into `VERDICTS`.
     """
 
@@ -48,12 +53,25 @@ class Proof:
     peak_Bps: Floats  # noqa: N815
     bucket_bytes: Floats
     loss: Floats
+    idle_s: Floats
     verdict: Ints
 
     @classmethod
     def empty(cls, shape: tuple[int, int, int]) -> Proof:
         """Nothing told of anything."""
         return cls(**{key: np.full(shape, np.nan) for key in PROOF_ARRAYS}, verdict=np.zeros(shape, dtype=np.int64))
+
+    def bucket_full(self, beta_Bps: Floats) -> npt.NDArray[np.bool_]:  # noqa: N803 - the file format's key
+        """Whether `bucket_bytes` is the whole depth; else the probe met a bucket that was still filling.
+
+        Args:
+            beta_Bps: (n, N, N) sustained rates; a bucket fills at no less.
+
+        Returns:
+            (n, N, N); False where no depth was told.
+        """
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.idle_s * beta_Bps >= FILLED * self.bucket_bytes, dtype=np.bool_)
 
 
 @dataclass(frozen=True)

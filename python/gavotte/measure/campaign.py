@@ -171,6 +171,7 @@ class _Campaign:
         self._done = 0
         self._index = {name: i for i, name in enumerate(results.inventory.names)}
         self._losses = Losses()
+        self._ends_s: dict[tuple[str, str], float] = {}
         self.again = 0
         self.seconds = 0.0
         self.bytes_sent = 0
@@ -241,6 +242,7 @@ class _Campaign:
         pending = {(todo.names[s], todo.names[t]) for pairs in todo.rounds for s, t in pairs}
         broken: dict[str, str] = {}
         requests: Mapping[str, pb.MeasureRequest] = todo.requests(self._fleet.run_id)
+        began_s = time.monotonic()
         for source, reply in self._fleet.measure(requests, deadline_s=todo.deadline_s):
             if isinstance(reply, AgentError):
                 broken[source] = reply.message
@@ -253,11 +255,19 @@ class _Campaign:
             reading = refused(reply.error) if reply.error else self._method.read(reply)
             if not reading.refusal and not (math.isfinite(reading.goodput_bps) and reading.goodput_bps > 0):
                 reading = refused("no rate could be told")
-            self._take(number, source, reply.peer, path_result(reading, reply))
+            self._take(number, source, reply.peer, path_result(reading, reply, self._idle_s(source, reply, began_s)))
         for source, target in sorted(pending):
             lost = self._fleet.lost
             reason = lost.get(source) or lost.get(target) or broken.get(source) or broken.get(target) or "no answer"
             self._take(number, source, target, PathResult(refused(reason)))
+
+    def _idle_s(self, source: str, reply: pb.ProbeReply, began_s: float) -> float:
+        """How long both ends had been idle before a probe: so long could a token bucket fill."""
+        ends = ((source, "sent"), (reply.peer, "received"))
+        start_s = began_s + reply.started_s
+        idle_s = start_s - max(self._ends_s.get(end, -math.inf) for end in ends)
+        self._ends_s |= dict.fromkeys(ends, start_s + reply.seconds)
+        return max(0.0, idle_s)
 
     def _judge(self, source: str, reply: pb.ProbeReply) -> None:
         """Goes on without hosts that nobody reaches: each would cost all others their waiting time."""

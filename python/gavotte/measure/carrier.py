@@ -15,6 +15,7 @@ from gavotte.agents import agent_pb2 as pb
 from gavotte.errors import AgentError
 from gavotte.formats.rates import GOODPUT_PER_WIRE
 from gavotte.formats.tree import Pair
+from gavotte.measure.losses import Losses
 from gavotte.measure.overlap import Series
 from gavotte.measure.trials import Way
 
@@ -77,11 +78,19 @@ class FleetCarrier:
         self._names = names
         self._index = {name: i for i, name in enumerate(names)}
         self._trains = trains
+        self._losses = Losses()
         self.bytes_sent = 0
         self.errors: dict[Pair, str] = {}
 
     def carry(self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], way: Way) -> dict[Pair, Series]:
-        """See `Carrier`."""
+        """See `Carrier`.
+
+        A host that vanishes costs one round its waiting time; later rounds go without its experiments.
+        """
+        gone = {self._index[name] for name in self._fleet.missing | self._fleet.lost if name in self._index}
+        groups = [group for group in groups if not gone & {host for pair in group for host in pair}]
+        if not groups:
+            return {}
         if way == "fan-out":
             return self._replay(groups, expect_bps, HOLD_S)
         pairs = [pair for group in groups for pair in group]
@@ -105,7 +114,10 @@ class FleetCarrier:
             source = self._index[name]
             if isinstance(reply, AgentError):
                 self.errors.update({pair: reply.message for pair in pairs if pair[0] == source})
+                self._losses.gone(name, reply.message)
+                self._fleet.drop(name, reply.message)
                 continue
+            self._judge(name, reply)
             self.bytes_sent += reply.bytes_sent
             pair = (source, self._index[reply.peer])
             series = _series(reply)
@@ -114,6 +126,14 @@ class FleetCarrier:
             else:
                 found[pair] = series
         return found
+
+    def _judge(self, source: str, reply: pb.ProbeReply) -> None:
+        if reply.unreachable:
+            self._losses.missed(source, reply.peer, reply.error)
+        elif not reply.error:
+            self._losses.met(source, reply.peer)
+        for host, reason in self._losses.verdicts().items():
+            self._fleet.drop(host, reason)
 
     def _replay(
         self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], hold_s: float

@@ -90,6 +90,8 @@ class Journal(AbstractContextManager["Journal"]):
         if reading["high_bps"] == math.inf:
             reading["high_bps"] = None
         entry = {"at": [snapshot, source, target], "rtt_s": result.rtt_s, "hops": result.hops, "reading": reading}
+        if math.isfinite(result.idle_s):
+            entry["idle_s"] = result.idle_s
         self._write(entry)
 
     def begin(self, snapshot: int, time_s: float) -> None:
@@ -142,7 +144,12 @@ def _replay(path: Path, head: dict[str, Any], results: Results) -> str | None:
             else:
                 snapshot, source, target = (int(part) for part in entry["at"])
                 reading: dict[str, Any] = {k: math.nan if v is None else v for k, v in entry["reading"].items()}
-                result = PathResult(Reading(**reading), float(entry["rtt_s"]), int(entry["hops"]))
+                result = PathResult(
+                    Reading(**reading),
+                    float(entry["rtt_s"]),
+                    int(entry["hops"]),
+                    idle_s=float(entry.get("idle_s", math.nan)),
+                )
                 size = len(head["hosts"])
                 if not (0 <= snapshot < head["count"] and 0 <= source < size and 0 <= target < size):
                     raise ValueError

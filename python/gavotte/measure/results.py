@@ -36,8 +36,8 @@ class Flow:
     congestion: str
 
 
-def path_result(reading: Reading, reply: pb.ProbeReply) -> PathResult:
-    """What a reply tells beside its reading."""
+def path_result(reading: Reading, reply: pb.ProbeReply, idle_s: float = math.nan) -> PathResult:
+    """What a reply tells beside its reading. `idle_s` as in `PathResult`."""
     return PathResult(
         reading,
         reply.rtt_s,
@@ -56,6 +56,7 @@ def path_result(reading: Reading, reply: pb.ProbeReply) -> PathResult:
             )
             for flow in reply.bulk.flows
         ),
+        idle_s,
     )
 
 
@@ -70,6 +71,7 @@ class PathResult:
         sender_cpu: busy share of all cores of the sending host meanwhile, 0 to 1; NaN = unknown.
         receiver_cpu: the same at the receiving host.
         flows: TCP connections of a bulk probe.
+        idle_s: time since the source last sent, and the target last received, another probe; NaN = unknown.
     """
 
     reading: Reading
@@ -78,6 +80,7 @@ class PathResult:
     sender_cpu: float = math.nan
     receiver_cpu: float = math.nan
     flows: tuple[Flow, ...] = ()
+    idle_s: float = math.nan
 
     @property
     def answered(self) -> bool:
@@ -168,6 +171,7 @@ class Results:
             proof.low_Bps[at], proof.high_Bps[at] = reading.low_bps / 8, _finite(reading.high_bps) / 8
             proof.peak_Bps[at] = reading.peak_bps / 8
             proof.bucket_bytes[at], proof.loss[at] = reading.bucket_bytes, reading.loss
+            proof.idle_s[at] = path.idle_s
             proof.verdict[at] = VERDICTS.index(reading.verdict)
             proven = proven or reading.verdict != "unproven"
         return History(
