@@ -121,7 +121,8 @@ def test_losses_are_confirmed_and_the_rest_is_not_repeated() -> None:
         by_subject.setdefault(record.subject, []).append(record.verdict)
     assert "shared" in {verdict for verdicts in by_subject.values() for verdict in verdicts}
     for verdicts in by_subject.values():
-        settled = verdicts == ["independent"] or verdicts.count("shared") > 1
+        # Where nothing was lost, once more at most: with all sources, when the first try could not use them.
+        settled = (set(verdicts) == {"independent"} and len(verdicts) <= 2) or verdicts.count("shared") > 1
         assert settled or "unknown" in verdicts
         assert len(verdicts) <= ATTEMPTS
     assert seen[-1] == (len(result.evidence), len(result.evidence))
