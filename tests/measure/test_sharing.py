@@ -64,7 +64,8 @@ def test_experiments_of_one_round_share_no_link(kind: str) -> None:
     assert sorted((t.link, t.pairs) for members in rounds for t in members) == sorted((t.link, t.pairs) for t in trials)
     assert len(rounds) < len(trials)
     for members in rounds:
-        crossed = [{link for pair in trial.pairs for link in tree.path(*pair)} for trial in members]
+        # What answers takes the way back.
+        crossed = [{link for s, t in trial.pairs for link in (*tree.path(s, t), *tree.path(t, s))} for trial in members]
         assert len(set().union(*crossed)) == sum(len(links) for links in crossed)
 
 
@@ -167,6 +168,13 @@ def test_the_sum_is_judged_not_the_drop_of_one(share: float, verdict: str) -> No
 )
 def test_a_busy_host_is_no_shared_link(steady: tuple[float, float], filled: tuple[bool, bool], verdict: str) -> None:
     assert judge([100e6, 100e6], Together(0.3, (60e6, 99e6), 0.0, 1e9, steady, filled))[0] == verdict
+
+
+@pytest.mark.parametrize(("spread", "verdict"), [(0.005, "shared"), (0.05, "unknown")])
+def test_a_full_link_gives_an_even_sum(spread: float, verdict: str) -> None:
+    # The first went on alone and was steady then: what all carried at the same time decides.
+    found = Together(0.3, (40e6, 60e6), 100e6 * (1 - spread), 100e6 * (1 + spread), (100e6, math.nan), (True, True))
+    assert judge([100e6, 100e6], found)[0] == verdict
 
 
 def test_two_transfers_of_a_capped_host_tell_the_cap() -> None:

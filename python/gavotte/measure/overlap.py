@@ -21,6 +21,10 @@ INDEPENDENT_ABOVE = 0.93
 """Shares of the sum of what the pairs carry alone. The space between is `unknown`: short TCP repeats to 3-5 %. Not the
 interval's ends, since a receiver that waits for one lost segment gets nothing in one block and twice in the next."""
 
+EVEN_WITHIN = 0.02
+"""A full link gives the same sum all the time, the half of its interval below this share; senders that could not keep
+it full give a sum that varies."""
+
 CALM_ABOVE = 0.75
 """Where each path passed packets at its full rate whenever it had any, the rest to the sum was the hosts' doing. Below
 this share they were too seldom full at the same time."""
@@ -84,6 +88,11 @@ class Together:
         """Of all pairs."""
         return sum(self.rate_bps)
 
+    @property
+    def even(self) -> bool:
+        """Whether the sum was the same all the time."""
+        return self.high_bps - self.low_bps <= 2 * EVEN_WITHIN * self.sum_bps
+
 
 def together(series: Sequence[Series]) -> Together:
     """Reads the common window of several pairs, one series each."""
@@ -127,7 +136,10 @@ def judge(alone_bps: Sequence[float], found: Together) -> tuple[Verdict, str]:
     if share > SHARED_BELOW:
         return "unknown", f"the sum is {100 * share:.0f} % of that alone, too near to tell"
     lost = [rate < SHARED_BELOW * alone for rate, alone in zip(found.rate_bps, alone_bps, strict=True)]
-    if any(low and (ok or not filled) for low, ok, filled in zip(lost, calm, found.filled, strict=True)):
+    # A path may have been full by itself after the others were done, so an even sum counts more.
+    if not found.even and any(
+        low and (ok or not filled) for low, ok, filled in zip(lost, calm, found.filled, strict=True)
+    ):
         return "unknown", "hosts could not keep their paths full"
     return "shared", ""
 
