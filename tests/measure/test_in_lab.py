@@ -91,6 +91,10 @@ def test_a_bucket_that_had_no_time_to_fill_is_called_a_lower_bound(tmp_path: Pat
     off = ~np.eye(2, dtype=bool)
     assert full[0][off].all()
     assert proof.bucket_bytes[0][off] == pytest.approx(1 << 20, rel=0.05)
+    host = model(history).hosts[0]
+    assert host.burst_bytes == pytest.approx((1 << 20) * GOODPUT_PER_WIRE, rel=0.05)
+    assert host.peak_bps is not None
+    assert host.peak_bps > 1.5 * 100e6
     # The second snapshot follows at once, and 80 ms fill the bucket again: what is claimed must hold either way.
     depth = proof.bucket_bytes[1]
     assert depth[full[1]] == pytest.approx(1 << 20, rel=0.05)

@@ -33,8 +33,8 @@ class Host(Emitted):
         machine: hosts with the same value share a machine; None = alone on its own.
         egress_bps: cap on all it sends to other machines.
         ingress_bps: cap on all it receives from other machines.
-        burst_bytes: depth of the egress cap's token bucket.
-        peak_bps: rate while the bucket lasts.
+        burst_bytes: depth of the token bucket that it sends through, in bytes of TCP payload.
+        peak_bps: rate while the bucket lasts; see `gavotte.formats.rates.transfer_s`.
         labels: free text.
     """
 

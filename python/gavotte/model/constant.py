@@ -12,6 +12,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.history import Floats, History
 from gavotte.formats.network import FORMAT, Host, Network, Sharing
 from gavotte.formats.tree import tree_of
+from gavotte.model.bucket import egress_buckets
 from gavotte.model.topology import structure_of
 
 Summary = Callable[[Floats], Floats]
@@ -84,6 +85,7 @@ def model(history: History, *, method: str = "median", sharing: Sharing | Litera
         outside = np.where(machine[:, None] != machine[None, :], np.nan_to_num(rate_bps), 0.0)
         egress_bps = tuple(float(rate) or None for rate in outside.max(axis=1, initial=0.0))
         ingress_bps = tuple(float(rate) or None for rate in outside.max(axis=0, initial=0.0))
+    burst_bytes, peak_bps = (_nullable_row(values) for values in egress_buckets(history, tree))
     return Network(
         format=FORMAT,
         hosts=[
@@ -94,6 +96,8 @@ def model(history: History, *, method: str = "median", sharing: Sharing | Litera
                 machine=f"machine-{tree.machine[i]}",
                 egress_bps=egress_bps[i],
                 ingress_bps=ingress_bps[i],
+                burst_bytes=burst_bytes[i],
+                peak_bps=peak_bps[i],
             )
             for i, name in enumerate(history.hosts)
         ],
@@ -107,4 +111,8 @@ def model(history: History, *, method: str = "median", sharing: Sharing | Litera
 
 
 def _nullable(matrix: Floats) -> list[list[float | None]]:
-    return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]
+    return [_nullable_row(row) for row in matrix]
+
+
+def _nullable_row(row: Floats) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in row]

@@ -1,0 +1,47 @@
+"""Depth and peak rate of each host's token bucket, from what its trains met. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gavotte.formats.history import VERDICTS, Floats, History
+from gavotte.formats.rates import GOODPUT_PER_WIRE
+from gavotte.formats.tree import Tree
+
+OWN = 0.95
+"""Paths with at least this share of a host's best rate meet the host's own bucket; slower ones may meet another's."""
+
+
+def egress_buckets(history: History, tree: Tree) -> tuple[Floats, Floats]:
+    """Reads (C, b) of each host's egress.
+
+    A train that meets a bucket which had no time to fill finds less than its depth: so those found full count, and if
+    none was, the deepest.
+
+    Args:
+        history: with a proof; without one nothing is known.
+        tree: of its hosts; paths inside a machine do not count.
+
+    Returns:
+        (N,) depth in bytes of TCP payload and (N,) rate while it lasts, TCP goodput in bit/s; NaN = not told.
+    """
+    size = len(history.hosts)
+    burst_bytes, peak_bps = np.full(size, np.nan), np.full(size, np.nan)
+    proof = history.proof
+    if proof is None:
+        return burst_bytes, peak_bps
+    machine = np.array(tree.machine)
+    usable = (proof.verdict == VERDICTS.index("path-limited")) & (machine[:, None] != machine[None, :])
+    usable &= np.isfinite(proof.bucket_bytes) & np.isfinite(history.beta_Bps)
+    full = proof.bucket_full(history.beta_Bps)
+    for host in range(size):
+        mine = usable[:, host, :]
+        if not mine.any():
+            continue
+        rate_Bps = history.beta_Bps[:, host, :]  # noqa: N806 - the file format's key
+        own = mine & (rate_Bps >= OWN * rate_Bps[mine].max())
+        best = own & full[:, host, :] if (own & full[:, host, :]).any() else own
+        burst_bytes[host] = GOODPUT_PER_WIRE * proof.bucket_bytes[:, host, :][best].max()
+        peaks = proof.peak_Bps[:, host, :][best]
+        peak_bps[host] = 8 * np.nanmax(peaks) if np.isfinite(peaks).any() else np.nan
+    return burst_bytes, peak_bps
