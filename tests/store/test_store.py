@@ -14,8 +14,9 @@ from gavotte.formats.record import Record
 from gavotte.store import Span, StoreError, open_store, record_measurement
 
 
-def test_a_history_comes_back_to_the_last_bit(url: str) -> None:
-    history = world(times=(1.1, 1.2, 1e9 + 1e-7))
+@pytest.mark.parametrize("proven", [False, True])
+def test_a_history_comes_back_to_the_last_bit(url: str, proven: bool) -> None:
+    history = world(times=(1.1, 1.2, 1e9 + 1e-7), proven=proven)
     with open_store(url) as store:
         added = store.add("cloud", history)
         assert (added.series, added.snapshots, added.records) == ("cloud", 3, 0)
@@ -24,12 +25,16 @@ def test_a_history_comes_back_to_the_last_bit(url: str) -> None:
 
 
 def test_hosts_come_and_go(url: str) -> None:
-    first, second = world(("a", "b"), (1.0,)), world(("c", "b"), (2.0,), seed=1, method="bulk")
+    first, second = world(("a", "b"), (1.0,)), world(("c", "b"), (2.0,), seed=1, method="bulk", proven=True)
     with open_store(url) as store:
         store.add("cloud", first)
         store.add("cloud", second)
         whole = store.load("cloud")
         assert whole.hosts == ("a", "b", "c")
+        assert whole.proof is not None
+        assert second.proof is not None
+        assert np.isnan(whole.proof.low_Bps[0]).all()
+        assert whole.proof.verdict[1, 2, 1] == second.proof.verdict[0, 0, 1]
         assert whole.method == "choreo, bulk"
         np.testing.assert_array_equal(whole.beta_Bps[0, :2, :2], first.beta_Bps[0])
         assert np.isnan(whole.beta_Bps[0, 2]).all()

@@ -57,7 +57,7 @@ class Proof:
     verdict: Ints
 
     @classmethod
-    def empty(cls, shape: tuple[int, int, int]) -> Proof:
+    def empty(cls, shape: tuple[int, ...]) -> Proof:
         """Nothing told of anything."""
         return cls(**{key: np.full(shape, np.nan) for key in PROOF_ARRAYS}, verdict=np.zeros(shape, dtype=np.int64))
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gavotte.formats.history import PROOF_ARRAYS, VERDICTS, Proof
 from gavotte.store.errors import DamageError
 
 _LEVEL = 1
@@ -48,3 +49,22 @@ def unpack(content: bytes, kind: str, size: int) -> npt.NDArray[Any]:
     if len(plain) != whole or not inflate.eof or inflate.unused_data:
         raise DamageError(f"a matrix row of {len(plain)} bytes where {whole} belong")
     return np.frombuffer(plain, np.uint8).reshape(dtype.itemsize, size).T.copy().view(dtype).reshape(size)
+
+
+def pack_proof(proof: Proof, row: int) -> bytes:
+    """Compresses one host's row of a proof whose arrays are (N, N)."""
+    rows = [getattr(proof, key)[row] for key in PROOF_ARRAYS] + [proof.verdict[row]]
+    return pack(np.concatenate(rows), "<f8")
+
+
+def unpack_proof(content: bytes, size: int) -> dict[str, npt.NDArray[Any]]:
+    """What `pack_proof` was given, by the name of the array, each (N,).
+
+    Raises:
+        DamageError: when the content is anything else.
+    """
+    keys = (*PROOF_ARRAYS, "verdict")
+    rows = dict(zip(keys, unpack(content, "<f8", len(keys) * size).reshape(len(keys), size), strict=True))
+    if not np.isin(rows["verdict"], range(len(VERDICTS))).all() or any((row < 0).any() for row in rows.values()):
+        raise DamageError("a row of a proof")
+    return rows | {"verdict": rows["verdict"].astype(np.int64)}

@@ -80,6 +80,7 @@ paths = Table(
     Column("alpha", LargeBinary, nullable=False),
     Column("beta", LargeBinary, nullable=False),
     Column("hops", LargeBinary, nullable=False),
+    Column("proof", LargeBinary),
 )
 
 records = Table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVarTuple
 
 import numpy as np
@@ -13,8 +13,9 @@ import numpy.typing as npt
 from sqlalchemy import Connection, Select, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from gavotte.formats.history import Proof
 from gavotte.store import schema as tables
-from gavotte.store.codec import pack, unpack
+from gavotte.store.codec import pack, pack_proof, unpack, unpack_proof
 from gavotte.store.errors import DamageError, StoreError
 from gavotte.store.snapshot import MAX_HOSTS, Snapshot, digest
 
@@ -183,6 +184,7 @@ def _insert(connection: Connection, series_id: int, roster_id: int, snapshot: Sn
             "alpha": pack(snapshot.alpha_s[i], "<f8"),
             "beta": pack(snapshot.beta_Bps[i], "<f8"),
             "hops": pack(snapshot.hops[i], "<i4"),
+            "proof": None if snapshot.proof is None else pack_proof(snapshot.proof, i),
         }
         for i, source in enumerate(snapshot.hosts)
         if not silent[i].all()
@@ -299,7 +301,7 @@ def _read_some(
     query = select(table).where(table.c.snapshot_id.in_([head.id for head in found]))
     if hosts is not None:
         query = query.where(table.c.source.in_(list(hosts)))
-    for number, source, alpha, beta, hops in connection.execute(query):
+    for number, source, alpha, beta, hops, proof in connection.execute(query):
         part = part_of.get(number)
         i = -1 if part is None else part.index.get(source, -1)
         if part is None or i < 0:
@@ -308,7 +310,16 @@ def _read_some(
         snapshot.alpha_s[i] = unpack(alpha, "<f8", size)[part.inside]
         snapshot.beta_Bps[i] = unpack(beta, "<f8", size)[part.inside]
         snapshot.hops[i] = unpack(hops, "<i4", size)[part.inside]
+        if proof is not None:
+            snapshot = snapshots[number] = _with_proof(snapshot)
+            for key, row in unpack_proof(proof, size).items():
+                getattr(snapshot.proof, key)[i] = row[part.inside]
     yield from snapshots.values()
+
+
+def _with_proof(snapshot: Snapshot) -> Snapshot:
+    shape = snapshot.beta_Bps.shape
+    return snapshot if snapshot.proof is not None else replace(snapshot, proof=Proof.empty(shape))
 
 
 def _blank(head: Head, part: _Part) -> Snapshot:

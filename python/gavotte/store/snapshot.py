@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gavotte.formats.history import Floats, History, Ints
+from gavotte.formats.history import PROOF_ARRAYS, VERDICTS, Floats, History, Ints, Proof
 from gavotte.store.errors import StoreError
 
 MAX_HOSTS = 4096
@@ -32,6 +32,7 @@ class Snapshot:
         cpus: (N,) cores of each host.
         memory_bytes: (N,) memory of each host, 0 = unknown.
         method: how it was measured.
+        proof: how far each value can be trusted, its arrays (N, N); None where the method does not tell.
     """
 
     time_s: float
@@ -42,6 +43,7 @@ class Snapshot:
     cpus: Floats
     memory_bytes: Ints
     method: str = ""
+    proof: Proof | None = None
 
     @property
     def paths(self) -> int:
@@ -90,6 +92,10 @@ class Snapshot:
         for key, matrix in (("alpha_s", self.alpha_s), ("beta_Bps", self.beta_Bps)):
             if matrix.shape != shape or np.isinf(matrix).any() or (matrix < 0).any():
                 raise StoreError(f"{here}: {key} is not {shape} numbers of at least 0", hint="NaN = not measured")
+        for key, matrix in vars(self.proof).items() if self.proof is not None else ():
+            most = len(VERDICTS) - 1 if key == "verdict" else np.inf
+            if matrix.shape != shape or (matrix < 0).any() or (matrix > most).any():
+                raise StoreError(f"{here}: {key} is not {shape} numbers from 0 to {most}", hint="NaN = not told")
         if (self.beta_Bps == 0).any():
             raise StoreError(f"{here}: beta_Bps holds a zero rate", hint="write NaN for what was not measured")
         if self.hops.shape != shape or self.hops.min() < 0 or self.hops.max() > MAX_HOPS:
@@ -117,7 +123,13 @@ def split(history: History) -> Iterator[Snapshot]:
             cpus=history.cpus,
             memory_bytes=history.memory_bytes,
             method=history.method,
+            proof=None if history.proof is None else _at(history.proof, number),
         )
+
+
+def _at(proof: Proof, number: int) -> Proof:
+    """One snapshot's part of a History's proof."""
+    return Proof(**{key: array[number] for key, array in vars(proof).items()})
 
 
 def gather(snapshots: Iterable[Snapshot], *, count: int, hosts: Sequence[str], name: str) -> History:
@@ -148,6 +160,7 @@ def gather(snapshots: Iterable[Snapshot], *, count: int, hosts: Sequence[str], n
     )
     index = {host: i for i, host in enumerate(hosts)}
     methods: dict[str, None] = {}
+    proof: Proof | None = None
     for number, snapshot in enumerate(snapshots):
         inside = np.array([i for i, host in enumerate(snapshot.hosts) if host in index], dtype=np.intp)
         outside = np.array([index[snapshot.hosts[i]] for i in inside], dtype=np.intp)
@@ -155,13 +168,19 @@ def gather(snapshots: Iterable[Snapshot], *, count: int, hosts: Sequence[str], n
         history.time_s[number] = snapshot.time_s
         history.alpha_s[number][to] = snapshot.alpha_s[of]
         history.beta_Bps[number][to] = snapshot.beta_Bps[of]
+        if snapshot.proof is not None:
+            if proof is None:
+                _check_memory((16 + 8 * (len(PROOF_ARRAYS) + 1)) * count * size * size, name)
+                proof = Proof.empty((count, size, size))
+            for key, array in vars(snapshot.proof).items():
+                getattr(proof, key)[number][to] = array[of]
         hops = snapshot.hops[of]
         history.hops[to] = np.where(hops > 0, hops, history.hops[to])
         history.cpus[outside] = snapshot.cpus[inside]
         history.memory_bytes[outside] = snapshot.memory_bytes[inside]
         if snapshot.method:
             methods[snapshot.method] = None
-    return History(**{**vars(history), "method": ", ".join(methods)})
+    return History(**{**vars(history), "method": ", ".join(methods), "proof": proof})
 
 
 def _check_memory(needed_bytes: int, name: str) -> None:
