@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from gavotte import lab
 from gavotte.agents import Budget, enrolled
 from gavotte.formats.history import read_history, write_history
 from gavotte.formats.inventory import read_inventory
+from gavotte.formats.network import read_network
 from gavotte.formats.rates import GOODPUT_PER_WIRE
 from gavotte.formats.topology import Topology
 from gavotte.formats.tree import tree_of
@@ -64,3 +68,46 @@ def test_routers_on_the_way_are_traced_without_rights(small_cloud: lab.Session) 
     routers = [[address for address in found.addresses[i, j] if address] for i in range(3) for j in range(3)]
     assert sorted(len(each) for each in routers) == [0, 0, 0, 0, 0, 0, 0, 2, 2]
     assert tree_of(inventory.names, found.hops).machine == (0, 0, 1)
+
+
+def gavotte(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [Path(sys.executable).with_name("gavotte"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+
+
+def test_measure_and_model_fill_the_network(small_cloud: lab.Session, tmp_path: Path) -> None:
+    history, network = tmp_path / "h.npz", tmp_path / "n.network.json"
+    measured = gavotte("measure", "--hosts", small_cloud.hosts_file, "--sharing", "-o", history, "--json")
+    assert measured.returncode == 0, measured.stderr
+    shared = json.loads(measured.stdout)["sharing"]
+    assert shared["experiments"] == len(shared["evidence"]) > 0
+    learnt = gavotte("model", history, "-o", network, "--json")
+    assert learnt.returncode == 0, learnt.stderr
+    found = read_network(network)
+    assert found.hosts[0].machine == found.hosts[1].machine != found.hosts[2].machine
+    assert {verdict.link for verdict in found.verdicts} >= {"out of a", "out of b"}
+    again = gavotte(
+        "measure", "sharing", history, "--hosts", small_cloud.hosts_file, "--trace", "-o", tmp_path / "2.npz"
+    )
+    assert again.returncode == 0, again.stderr
+    traced = read_history(tmp_path / "2.npz")
+    assert traced.hop_addresses is not None
+    assert len(traced.evidence) > 0
+    assert "out of c, into machine-0" in again.stdout
+
+
+def test_experiments_over_budget_or_of_strangers_are_refused(small_cloud: lab.Session, tmp_path: Path) -> None:
+    inventory = read_inventory(small_cloud.hosts_file)
+    history = tmp_path / "h.npz"
+    write_history(history, measure(inventory).history)
+    for arguments, said in (
+        (["--budget", "1kB"], "the budget is 1.00 kB"),
+        (["--dry-run", "--budget", "1s"], "the budget is 1 s"),
+    ):
+        refused = gavotte("measure", "sharing", history, "--hosts", small_cloud.hosts_file, *arguments)
+        assert refused.returncode == 1
+        assert said in refused.stderr
+    write_history(history, replace(read_history(history), hosts=("a", "b", "z")))
+    refused = gavotte("measure", "sharing", history, "--hosts", small_cloud.hosts_file)
+    assert refused.returncode == 1
+    assert "'z' is in the History but not in the inventory" in refused.stderr

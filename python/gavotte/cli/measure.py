@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
 
+from gavotte.cli.budget import read_limits
 from gavotte.cli.output import Hosts, Json, Seed, emit_json, emit_table, note, progress
+from gavotte.cli.sharing import document, experiment, sharing
 from gavotte.formats.history import VERDICTS, Floats, Proof
 from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
-    from gavotte.measure import Limits, Measurement
+    from gavotte.measure import Measurement
     from gavotte.measure.methods import Engine
 
 DEFAULT = "train"
@@ -52,6 +55,9 @@ def paths(
         Path | None,
         typer.Option("--network", help="An earlier Network: its shared links are never filled by two probes at once."),
     ] = None,
+    share: Annotated[
+        bool, typer.Option("--sharing", help="Then find which pairs share a bottleneck, by experiments.")
+    ] = False,
     again: Annotated[bool, typer.Option(help="Measure doubtful paths once more, alone.")] = True,
     series: Annotated[
         str | None, typer.Option("--series", help="Add the snapshots to this series of the store.")
@@ -74,7 +80,7 @@ def paths(
     from gavotte.measure import measure as take
 
     inventory = resolve_hosts(hosts)
-    limits = _limits(budget or [], price_per_gb)
+    limits = read_limits(budget or [], price_per_gb)
     if method not in METHODS:
         raise GavotteError(f"no method {method!r}", hint=f"choose one of {', '.join(METHODS)}")
     if engine != "gavotte" and method != "bulk":
@@ -127,13 +133,19 @@ def paths(
         )
         if output is not None:
             write_history(output, result.history)
+    shared: dict[str, object] | None = None
+    if share:
+        completed, experiments = experiment(inventory, result.history, seed=seed)
+        result, shared = replace(result, history=completed), document(experiments)
+        if output is not None:
+            write_history(output, completed)
     if series is not None:
         from gavotte.store import record_measurement
 
         added = record_measurement(series, result.history, store=store)
         note(f"added {added.snapshots} to series {added.series}")
     if as_json:
-        emit_json(_document(result, method, output))
+        emit_json(_document(result, method, output) | {"sharing": shared})
     else:
         _print(result)
     for host, reason in result.missing.items():
@@ -146,6 +158,9 @@ def paths(
         note(f"warning: {len(result.failures) - 20} more paths without an answer")
     if result.history.answered == 0:
         raise GavotteError("no path answered", hint="see the warnings above")
+
+
+measure.command()(sharing)
 
 
 @measure.command()
@@ -232,33 +247,6 @@ def _engine(engine: str) -> Engine:
         if engine == known:
             return known
     raise GavotteError(f"no engine {engine!r}", hint=f"choose one of {', '.join(ENGINES)}")
-
-
-def _limits(budget: list[str], price_per_gb: float) -> Limits:
-    """Reads `--budget`: a size, a time, or a sum of money."""
-    from gavotte.errors import GavotteError
-    from gavotte.measure import Limits
-
-    size: int | None = None
-    seconds: float | None = None
-    money: float | None = None
-    for text in budget:
-        number = text.strip().lower()
-        try:
-            for suffix, factor in (("gb", 1e9), ("mb", 1e6), ("kb", 1e3)):
-                if number.endswith(suffix):
-                    size = int(float(number.removesuffix(suffix)) * factor)
-                    break
-            else:
-                if number.endswith("s"):
-                    seconds = float(number.removesuffix("s"))
-                else:
-                    money = float(number)
-        except (ValueError, OverflowError):
-            raise GavotteError(f"--budget {text!r} is no budget", hint="write 500MB, 30s or a sum of money") from None
-    if money is not None and not price_per_gb:
-        raise GavotteError("a budget of money needs a price", hint="give --price-per-gb")
-    return Limits(bytes=size, seconds=seconds, money=money, price_per_gb=price_per_gb)
 
 
 def _document(result: Measurement, method: str, output: Path | None) -> dict[str, object]:

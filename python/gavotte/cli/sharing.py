@@ -1,0 +1,99 @@
+"""`gavotte measure sharing`, and what `gavotte measure --sharing` does after the pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gavotte.cli.budget import read_limits
+from gavotte.cli.output import Hosts, Json, Seed, emit_json, emit_table, note, progress
+from gavotte.formats.rates import format_bytes, format_rate
+
+if TYPE_CHECKING:
+    from gavotte.formats.history import History
+    from gavotte.formats.inventory import Inventory
+    from gavotte.measure import Limits
+    from gavotte.measure.sharing import SharingResult
+
+
+def sharing(
+    history: Annotated[Path, typer.Argument(help="A History of the pairs.", metavar="H.npz")],
+    hosts: Hosts,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the completed History here; else over H.npz.")
+    ] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Trace the routers of all paths, too.")] = False,
+    seed: Seed = 0,
+    budget: Annotated[
+        list[str] | None,
+        typer.Option("--budget", help="Refuse to cost more: 500MB, 30s, or a sum of money; may be repeated."),
+    ] = None,
+    price_per_gb: Annotated[float, typer.Option("--price-per-gb", help="Price of 10^9 bytes sent.", min=0)] = 0.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost, send nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Find which pairs share a bottleneck, and keep the evidence in the History (Choreo section 3.3)."""
+    from gavotte.agents import resolve_hosts
+    from gavotte.formats.history import read_history, write_history
+    from gavotte.measure.learning import cost_of_sharing
+
+    found = read_history(history)
+    limits = read_limits(budget or [], price_per_gb)
+    inventory = resolve_hosts(hosts)
+    if dry_run:
+        cost = cost_of_sharing(found, seed=seed, price_per_gb=price_per_gb)
+        if as_json:
+            emit_json(vars(cost) | {"seed": seed})
+        else:
+            note(
+                f"about {format_bytes(cost.bytes)}, at most {format_bytes(cost.max_bytes)}, about {cost.seconds:.0f} s"
+            )
+        limits.check(cost)
+        return
+    completed, result = experiment(inventory, found, seed=seed, trace=trace, limits=limits)
+    write_history(output or history, completed)
+    if as_json:
+        emit_json(document(result) | {"output": str(output or history)})
+        return
+    rows = [
+        [
+            record.subject,
+            record.verdict,
+            str(len(record.pairs)),
+            format_rate(record.sum_bps),
+            format_rate(sum(record.alone_bps)),
+            f"{1e3 * record.overlap_s:.0f} ms",
+            record.reason,
+        ]
+        for record in result.evidence
+    ]
+    columns = ["link", "verdict", "pairs", "together", "alone", "overlap", "reason"]
+    emit_table(columns, rows, words=("verdict", "reason"))
+    note(f"wrote {output or history}; `gavotte model` draws the conclusions")
+
+
+def experiment(
+    inventory: Inventory, history: History, *, seed: int, trace: bool = False, limits: Limits | None = None
+) -> tuple[History, SharingResult]:
+    """Runs the experiments with a progress bar and says what they cost."""
+    from gavotte.measure.learning import learn_sharing
+
+    with progress("looking for shared links") as advance:
+        completed, result = learn_sharing(inventory, history, seed=seed, trace=trace, limits=limits, progress=advance)
+    sent = format_bytes(result.bytes_sent)
+    note(f"{result.experiments} experiments in {result.seconds:.1f} s, {sent} sent, seed {seed}")
+    return completed, result
+
+
+def document(result: SharingResult) -> dict[str, object]:
+    """For `--json`."""
+    return {
+        "experiments": result.experiments,
+        "rounds": result.rounds,
+        "seconds": result.seconds,
+        "bytes_sent": result.bytes_sent,
+        "seed": result.seed,
+        "evidence": [record.model_dump() for record in result.evidence],
+    }
