@@ -24,11 +24,18 @@ from gavotte.place.exact.highs import solve_ilp
 METHODS: tuple[str, ...] = ("auto", "optimal", "ilp", "search", *_core.policies())
 """Names of the methods. The last four are Choreo's greedy and the baselines."""
 
-STEPS_PER_S = 400_000
-"""Search steps that stand for a second of the time limit: what one slow, busy core makes of 20 tasks on 10 hosts."""
+STEPS_PER_S = 1_500_000
+"""Search steps that stand for a second of the time limit: what two cores make of 100 tasks on 50 hosts."""
+
+LARGE = 1000
+LARGE_STEPS_PER_S = 500_000
+"""The same from this many tasks on, where every step misses the caches."""
 
 WARM_STEPS = 160_000
 """Steps of the search before a proof is tried."""
+
+MORE_STEPS = 1_000_000
+"""Steps of the search between two proofs, at most."""
 
 SOLVER_SHARE = 0.9
 """Deterministic seconds of CP-SAT, with relaxations, that stand for a second of the time limit."""
@@ -76,10 +83,9 @@ class Effort:
     seed: int
     threads: int
 
-    @property
-    def steps(self) -> int:
+    def steps(self, tasks: int) -> int:
         """Search steps that the time limit stands for."""
-        return max(int(self.limit_s * STEPS_PER_S), 1000)
+        return max(int(self.limit_s * (STEPS_PER_S if tasks < LARGE else LARGE_STEPS_PER_S)), 1000)
 
 
 def default_threads() -> int:
@@ -121,7 +127,7 @@ def seconds(instance: Instance, hosts: _Hosts) -> float:
 
 
 def _search(instance: Instance, effort: Effort, starts: Sequence[_Hosts] = (), steps: int | None = None) -> Outcome:
-    steps = effort.steps if steps is None else steps
+    steps = effort.steps(len(instance.tasks)) if steps is None else steps
     latest_s = LATEST * max(effort.limit_s, 1.0)
     try:
         found = instance.core.search(effort.seed, steps, effort.threads, latest_s, list(starts))
@@ -136,13 +142,14 @@ def _search(instance: Instance, effort: Effort, starts: Sequence[_Hosts] = (), s
 
 
 def _optimal(instance: Instance, effort: Effort) -> Outcome:
-    warm = _search(instance, effort, steps=min(effort.steps, WARM_STEPS))
+    steps = effort.steps(len(instance.tasks))
+    warm = _search(instance, effort, steps=min(steps, WARM_STEPS))
     bound_s = instance.core.bound_s()
     cap_s = seconds(instance, warm.hosts)
     if cap_s <= bound_s or not math.isfinite(cap_s):
         return Outcome(warm.hosts, bound_s, warm.stopped, "optimal")
     best, stopped = warm.hosts, warm.stopped
-    for share, steps in ((FIRST_SHARE, effort.steps - WARM_STEPS), (1 - FIRST_SHARE, 0)):
+    for share, left in ((FIRST_SHARE, steps - WARM_STEPS), (1 - FIRST_SHARE, 0)):
         proof = prove(
             instance,
             best,
@@ -154,8 +161,8 @@ def _optimal(instance: Instance, effort: Effort) -> Outcome:
         best, bound_s, stopped = proof.hosts, proof.bound_s, stopped or proof.stopped
         if seconds(instance, best) <= bound_s * (1 + PROVEN):
             break
-        if steps > 0:
-            more = _search(instance, effort, [best], steps)
+        if left > 0:
+            more = _search(instance, effort, [best], min(left, MORE_STEPS))
             best, stopped = more.hosts, stopped or more.stopped
     return Outcome(best, bound_s, stopped, "optimal")
 
