@@ -13,7 +13,7 @@ from gavotte.formats.app import App, Task, Transfer
 from gavotte.formats.network import Group, Host, Network
 from gavotte.formats.placement import Placement
 from gavotte.place import place
-from gavotte.place.methods import PROVEN
+from gavotte.place.exact.cpsat import PROVEN
 
 FAST = ("search", "greedy", "random", "round-robin", "min-machines")
 """Methods without a solver's process, which takes too long to start for a hundred examples."""

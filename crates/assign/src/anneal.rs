@@ -6,6 +6,7 @@
 //! with, or all of two hosts at once: pairs that must not be torn apart on the way. Every state is feasible.
 
 use rand::rngs::Xoshiro256PlusPlus;
+use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
 use crate::loads::{Loads, Rates};
@@ -48,7 +49,17 @@ pub(crate) struct Chain<'a> {
     best_s: f64,
     moves: Vec<(usize, usize)>,
     before: Vec<usize>,
+    focus: Option<Focus>,
 }
+
+/// The part of a large problem that a chain works on for a while.
+struct Focus {
+    units: Vec<usize>,
+    hosts: Vec<usize>,
+}
+
+/// Hosts in a focus beside the one at the bottleneck: of its partners, and of any others, at most this many each.
+const FOCUS_HOSTS: usize = 12;
 
 impl<'a> Chain<'a> {
     /// Starts at `packing`, in which every unit has a host.
@@ -63,6 +74,40 @@ impl<'a> Chain<'a> {
             rng: Xoshiro256PlusPlus::seed_from_u64(seed),
             moves: Vec::new(),
             before: Vec::new(),
+            focus: None,
+        }
+    }
+
+    /// Works on a host at the bottleneck from now on, some that its units talk to, and some others.
+    pub(crate) fn look_closer(&mut self) {
+        let bottleneck = self.pick_host();
+        let mut near: Vec<usize> = Vec::new();
+        for &unit in self.packing.on(bottleneck) {
+            let partners = self.packing.units.halves[unit].iter();
+            near.extend(partners.map(|half| self.packing.host_of(half.other)));
+        }
+        near.sort_unstable();
+        near.dedup();
+        near.shuffle(&mut self.rng);
+        near.truncate(self.rng.random_range(1..=FOCUS_HOSTS));
+        let count = self.packing.problem.hosts.len();
+        let others = self.rng.random_range(1..=FOCUS_HOSTS);
+        near.extend((0..others).map(|_| self.rng.random_range(0..count)));
+        near.push(bottleneck);
+        near.sort_unstable();
+        near.dedup();
+        let units = near.iter().flat_map(|&host| self.packing.on(host).iter().copied());
+        self.focus = Some(Focus {
+            units: units.collect(),
+            hosts: near,
+        });
+    }
+
+    /// Any host that units may be sent to.
+    fn any_host(&mut self) -> usize {
+        match &self.focus {
+            Some(focus) => focus.hosts[self.rng.random_range(0..focus.hosts.len())],
+            None => self.rng.random_range(0..self.packing.problem.hosts.len()),
         }
     }
 
@@ -126,7 +171,6 @@ impl<'a> Chain<'a> {
     /// Fills `moves` with where units are to go; says whether there are any.
     fn propose(&mut self) -> bool {
         self.moves.clear();
-        let hosts = self.packing.problem.hosts.len();
         let Some(unit) = self.pick_unit() else { return false };
         let from = self.packing.host_of(unit);
         let partners = &self.packing.units.halves[unit];
@@ -134,7 +178,7 @@ impl<'a> Chain<'a> {
             self.packing
                 .host_of(partners[self.rng.random_range(0..partners.len())].other)
         } else {
-            self.rng.random_range(0..hosts)
+            self.any_host()
         };
         if to == from {
             return false;
@@ -155,7 +199,7 @@ impl<'a> Chain<'a> {
         let aside = if self.rng.random_bool(0.7) {
             from
         } else {
-            self.rng.random_range(0..hosts)
+            self.any_host()
         };
         self.moves.push((other, aside));
         aside != to
@@ -207,6 +251,9 @@ impl<'a> Chain<'a> {
             if !there.is_empty() {
                 return Some(there[self.rng.random_range(0..there.len())]);
             }
+        }
+        if let Some(focus) = self.focus.as_ref().filter(|focus| !focus.units.is_empty()) {
+            return Some(focus.units[self.rng.random_range(0..focus.units.len())]);
         }
         (units > 0).then(|| self.rng.random_range(0..units))
     }

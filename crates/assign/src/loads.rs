@@ -13,15 +13,27 @@ use crate::units::{Half, Units};
 const TAIL: f64 = 0.1;
 
 /// The links that can ever decide the completion time.
+///
+/// They have slots of their own: of a million pairs of hosts, often only a few are ever the slowest link.
 #[derive(Clone, Debug)]
 pub(crate) struct Rates {
-    /// Rate of each link in bit/s, by [`Problem::link_index`]; infinite where another link is always slower.
+    /// The slot of each link by [`Problem::link_index`]; `NO_SLOT` where another link is always slower, or none is.
+    slots: Vec<u32>,
+    /// Whether any pair of hosts, by its source, has a slot.
+    paired: Vec<bool>,
+    /// The physical machine of each host.
+    machines: Vec<usize>,
+    /// The link of each slot.
+    links: Vec<usize>,
+    /// Rate of each slot in bit/s.
     bps: Vec<f64>,
-    /// For each phase, bytes that others have on each link; empty where nobody has any.
+    /// For each phase, bytes that others have on each slot; empty where nobody has any.
     base: Vec<Vec<u64>>,
     /// How many links there are that may decide, all phases together.
     count: f64,
 }
+
+const NO_SLOT: u32 = u32::MAX;
 
 impl Rates {
     pub(crate) fn new(problem: &Problem) -> Self {
@@ -46,17 +58,28 @@ impl Rates {
             (0..problem.groups.len()).for_each(|group| put(Link::Up(group)));
             (0..problem.groups.len()).for_each(|group| put(Link::Down(group)));
         }
+        let links: Vec<usize> = (0..bps.len()).filter(|&link| bps[link].is_finite()).collect();
+        let mut slots = vec![NO_SLOT; bps.len()];
+        for (slot, &link) in links.iter().enumerate() {
+            slots[link] = slot as u32;
+        }
         let mut base = vec![Vec::new(); problem.phases.len()];
         for &(phase, link, bytes) in &problem.base {
-            let row: &mut Vec<u64> = &mut base[phase];
-            row.resize(bps.len(), 0);
-            row[link] = bytes;
+            if slots[link] != NO_SLOT {
+                let row: &mut Vec<u64> = &mut base[phase];
+                row.resize(links.len(), 0);
+                row[slots[link] as usize] = bytes;
+            }
         }
-        let count = bps.iter().filter(|rate| rate.is_finite()).count() * problem.phases.len();
+        let paired = slots[..hosts * hosts].chunks(hosts.max(1));
         Self {
-            bps,
+            paired: paired.map(|row| row.iter().any(|&slot| slot != NO_SLOT)).collect(),
+            machines: problem.hosts.iter().map(|host| host.machine).collect(),
+            bps: links.iter().map(|&link| bps[link]).collect(),
+            count: (links.len() * problem.phases.len()).max(1) as f64,
             base,
-            count: count.max(1) as f64,
+            links,
+            slots,
         }
     }
 }
@@ -109,12 +132,16 @@ impl<'a> Loads<'a> {
     /// The longest time of a phase, and one link that takes it, by [`Problem::link_index`].
     pub(crate) fn worst(&self, phase: usize) -> (f64, usize) {
         let tree = &self.phases[phase].1;
-        (tree.max(), tree.argmax())
+        (tree.max(), self.rates.links.get(tree.argmax()).copied().unwrap_or(0))
     }
 
     /// Moves all that `unit` exchanges to where it goes.
     pub(crate) fn follow(&mut self, unit: usize, to: usize) {
         let from = std::mem::replace(&mut self.at[unit], to);
+        if self.problem.sharing == Sharing::Hose {
+            self.follow_hose(unit, from, to);
+            return;
+        }
         let units = self.units;
         for &Half {
             other,
@@ -139,12 +166,61 @@ impl<'a> Loads<'a> {
         }
     }
 
+    /// As `follow`. What a partner elsewhere sends or receives stays the same, so only both ends' caps are touched.
+    fn follow_hose(&mut self, unit: usize, from: usize, to: usize) {
+        let (units, rates, hosts) = (self.units, self.rates, self.problem.hosts.len());
+        let far = |host: usize, there: usize| host != NOWHERE && rates.machines[host] != rates.machines[there];
+        let (egress, ingress) = (hosts * hosts, hosts * hosts + hosts);
+        for halves in units.halves[unit].chunk_by(|one, next| one.phase == next.phase) {
+            let phase = halves[0].phase;
+            // Bytes off `from` and onto `to`, sent and received.
+            let mut moved = [[0_u64; 2]; 2];
+            for half in halves {
+                let there = self.at[half.other];
+                if there == NOWHERE {
+                    continue;
+                }
+                let (leaves, enters) = (far(from, there), far(to, there));
+                let way = usize::from(half.sends);
+                moved[0][way] += if leaves { half.bytes } else { 0 };
+                moved[1][way] += if enters { half.bytes } else { 0 };
+                let cap = there + if half.sends { ingress } else { egress };
+                match (leaves, enters) {
+                    (true, false) => self.add::<false>(phase, cap, half.bytes),
+                    (false, true) => self.add::<true>(phase, cap, half.bytes),
+                    _ => {}
+                }
+                let pair = |host| if half.sends { (host, there) } else { (there, host) };
+                if from != NOWHERE && from != there {
+                    self.add_pair::<false>(phase, pair(from), half.bytes);
+                }
+                if to != NOWHERE && to != there {
+                    self.add_pair::<true>(phase, pair(to), half.bytes);
+                }
+            }
+            for (way, cap) in [ingress, egress].into_iter().enumerate() {
+                if moved[0][way] > 0 {
+                    self.add::<false>(phase, cap + from, moved[0][way]);
+                }
+                if moved[1][way] > 0 {
+                    self.add::<true>(phase, cap + to, moved[1][way]);
+                }
+            }
+        }
+    }
+
+    fn add_pair<const ADD: bool>(&mut self, phase: usize, (m, n): (usize, usize), bytes: u64) {
+        if self.rates.paired[m] {
+            self.add::<ADD>(phase, m * self.problem.hosts.len() + n, bytes);
+        }
+    }
+
     fn shift<const ADD: bool>(&mut self, phase: usize, m: usize, n: usize, bytes: u64) {
         if m == n {
             return;
         }
         let hosts = self.problem.hosts.len();
-        self.add::<ADD>(phase, m * hosts + n, bytes);
+        self.add_pair::<ADD>(phase, (m, n), bytes);
         if self.problem.sharing == Sharing::Pipe || self.problem.colocated(m, n) {
             return;
         }
@@ -165,18 +241,19 @@ impl<'a> Loads<'a> {
     }
 
     fn add<const ADD: bool>(&mut self, phase: usize, link: usize, bytes: u64) {
-        let rate_bps = self.rates.bps[link];
-        if rate_bps == f64::INFINITY {
+        let slot = self.rates.slots[link];
+        if slot == NO_SLOT {
             return;
         }
+        let slot = slot as usize;
         let (own, tree) = &mut self.phases[phase];
-        let now = if ADD { own[link] + bytes } else { own[link] - bytes };
-        own[link] = now;
-        let base = self.rates.base[phase].get(link).copied().unwrap_or(0);
-        let seconds = waiting_s(now, base, rate_bps);
-        let before = tree.get(link);
+        let now = if ADD { own[slot] + bytes } else { own[slot] - bytes };
+        own[slot] = now;
+        let base = self.rates.base[phase].get(slot).copied().unwrap_or(0);
+        let seconds = waiting_s(now, base, self.rates.bps[slot]);
+        let before = tree.get(slot);
         self.squares += seconds * seconds - before * before;
-        tree.set(link, seconds);
+        tree.set(slot, seconds);
     }
 }
 

@@ -36,7 +36,10 @@ const MULTILEVEL_UNITS: usize = 200;
 const POLISH_PLACES: usize = 100_000;
 
 /// Share of the steps that go into the levels below the finest.
-const COARSE_SHARE: u64 = 3;
+const COARSE_SHARE: u64 = 4;
+
+/// Steps that a chain spends on one part of a large problem.
+const FOCUS_STEPS: u64 = 40_000;
 
 const FIRST_HEAT: Heat = Heat { start: 0.2, end: 1e-4 };
 const LATER_HEAT: Heat = Heat { start: 0.05, end: 1e-4 };
@@ -124,7 +127,11 @@ impl Search<'_> {
             .into_iter()
             .map(|packing| Chain::new(&rates, packing, rng.random()));
         let mut chains: Vec<Chain> = chains.collect();
-        let (host_of, early, steps) = self.rounds(&mut chains, left, levels.is_empty(), &mut rng);
+        let (host_of, early, steps) = if levels.is_empty() {
+            self.rounds(&mut chains, left, &mut rng)
+        } else {
+            self.focused(&chains, &rates, left, &mut rng)
+        };
         stopped |= early;
         let made = self.steps - left + steps;
         let assignment = polish(problem, Assignment(units.spread(&host_of)));
@@ -166,24 +173,18 @@ impl Search<'_> {
     /// Runs all chains round after round. Returns the best units' hosts, whether it was stopped, and the steps made.
     fn rounds(
         &self,
-        chains: &mut Vec<Chain>,
+        chains: &mut [Chain],
         steps: u64,
-        hot: bool,
         rng: &mut Xoshiro256PlusPlus,
     ) -> (Vec<usize>, bool, u64) {
         let problem = chains[0].problem();
         let bound_s = problem.bound_s();
         let count = problem.units.len() as u64;
         let mut best = first_best(chains);
-        if !hot {
-            // One chain, from the best start, gets all the steps.
-            chains.swap(0, best.2);
-            chains.truncate(1);
-        }
         let round = (count * STEPS_PER_UNIT)
             .clamp(FEWEST_STEPS, MOST_STEPS)
             .min(steps / chains.len() as u64 + 1);
-        let (mut made, mut vain, mut heat) = (0, 0, if hot { FIRST_HEAT } else { LEVEL_HEAT });
+        let (mut made, mut vain, mut heat) = (0, 0, FIRST_HEAT);
         while best.1 > bound_s && made + round <= steps.max(round) && vain < ROUNDS_IN_VAIN {
             let stopped = self.side_by_side(chains, round, heat, bound_s);
             made += round * chains.len() as u64;
@@ -195,7 +196,7 @@ impl Search<'_> {
             if stopped {
                 return (best.0, true, made);
             }
-            heat = if hot { LATER_HEAT } else { LEVEL_HEAT };
+            heat = LATER_HEAT;
             // The worse half goes on from the best; of the others, each from its own.
             let mut ranks: Vec<usize> = (0..chains.len()).collect();
             ranks.sort_by(|&a, &b| chains[a].best().1.total_cmp(&chains[b].best().1).then(a.cmp(&b)));
@@ -207,6 +208,46 @@ impl Search<'_> {
                     start: FIRST_HEAT.start * rng.random_range(0.5..2.0),
                     ..FIRST_HEAT
                 };
+            }
+        }
+        (best.0, false, made)
+    }
+
+    /// At scale: from the best start, every chain works on its own surroundings of the bottleneck, round after round.
+    ///
+    /// The longest link is made of a few hosts' traffic. Proposals all over a large problem seldom reach them.
+    fn focused(
+        &self,
+        starts: &[Chain],
+        rates: &Rates,
+        steps: u64,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> (Vec<usize>, bool, u64) {
+        let problem = starts[0].problem();
+        let bound_s = problem.bound_s();
+        let mut best = first_best(starts);
+        let copies = (0..CHAINS).filter_map(|_| Packing::of(problem, &problem.units, &best.0));
+        let mut chains: Vec<Chain> = copies
+            .map(|packing| Chain::new(rates, packing, rng.random()))
+            .collect();
+        let mut made = 0;
+        while best.1 > bound_s && made < steps && !chains.is_empty() {
+            chains.iter_mut().for_each(Chain::look_closer);
+            let heat = Heat {
+                start: LEVEL_HEAT.start * rng.random_range(0.1..4.0),
+                ..LEVEL_HEAT
+            };
+            let stopped = self.side_by_side(&mut chains, FOCUS_STEPS, heat, bound_s);
+            made += FOCUS_STEPS * chains.len() as u64;
+            let now = first_best(&chains);
+            if now.1 < best.1 {
+                best = now;
+            }
+            if stopped {
+                return (best.0, true, made);
+            }
+            for chain in &mut chains {
+                chain.restart(&best.0);
             }
         }
         (best.0, false, made)
@@ -231,15 +272,15 @@ impl Search<'_> {
     }
 }
 
-/// The best placement of all chains, its time, and the first chain that has it.
-fn first_best(chains: &[Chain]) -> (Vec<usize>, f64, usize) {
+/// The best placement of all chains, and its time; of equals the first.
+fn first_best(chains: &[Chain]) -> (Vec<usize>, f64) {
     let mut at = 0;
     for (index, chain) in chains.iter().enumerate() {
         if chain.best().1 < chains[at].best().1 {
             at = index;
         }
     }
-    (chains[at].best().0.to_vec(), chains[at].best().1, at)
+    (chains[at].best().0.to_vec(), chains[at].best().1)
 }
 
 /// Makes single moves at the bottleneck until none helps. At scale that takes too long for what it gains.

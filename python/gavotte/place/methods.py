@@ -18,29 +18,36 @@ import numpy.typing as npt
 from gavotte import _core
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.place.columns import Instance
-from gavotte.place.exact.cpsat import feasible, prove
+from gavotte.place.exact.cpsat import PROVEN, feasible, prove
 from gavotte.place.exact.highs import solve_ilp
 
 METHODS: tuple[str, ...] = ("auto", "optimal", "ilp", "search", *_core.policies())
 """Names of the methods. The last four are Choreo's greedy and the baselines."""
 
-STEPS_PER_S = 400_000
-"""Search steps that stand for a second of the time limit: what one slow, busy core makes of 20 tasks on 10 hosts."""
+STEPS_PER_S = 1_500_000
+"""Search steps that stand for a second of the time limit: what two cores make of 100 tasks on 50 hosts."""
+
+LARGE = 1000
+LARGE_STEPS_PER_S = 500_000
+"""The same from this many tasks on, where every step misses the caches."""
 
 WARM_STEPS = 160_000
 """Steps of the search before a proof is tried."""
 
-SOLVER_SHARE = 0.5
-"""Deterministic seconds of CP-SAT that stand for a second of the time limit."""
+MORE_STEPS = 1_000_000
+"""Steps of the search between two proofs, at most."""
+
+SOLVER_SHARE = 0.9
+"""Deterministic seconds of CP-SAT, with relaxations, that stand for a second of the time limit."""
+
+FIRST_SHARE = 0.15
+"""Part of the solver's budget for a first proof. If that fails, more search first finds it a better time to beat."""
 
 LATEST = 3.0
-"""A search counted in steps is stopped by the clock after this many time limits."""
+"""Work that is counted in steps is stopped by the clock after this many time limits."""
 
 EXACT_LITERALS = 60_000
 """Largest model, in literals, for which `auto` tries a proof."""
-
-PROVEN = 1e-6
-"""A time this close to its bound, relatively, counts as the least: the exact model rounds times down by less."""
 
 _Hosts = npt.NDArray[np.uint32]
 
@@ -76,10 +83,9 @@ class Effort:
     seed: int
     threads: int
 
-    @property
-    def steps(self) -> int:
+    def steps(self, tasks: int) -> int:
         """Search steps that the time limit stands for."""
-        return max(int(self.limit_s * STEPS_PER_S), 1000)
+        return max(int(self.limit_s * (STEPS_PER_S if tasks < LARGE else LARGE_STEPS_PER_S)), 1000)
 
 
 def default_threads() -> int:
@@ -121,7 +127,7 @@ def seconds(instance: Instance, hosts: _Hosts) -> float:
 
 
 def _search(instance: Instance, effort: Effort, starts: Sequence[_Hosts] = (), steps: int | None = None) -> Outcome:
-    steps = effort.steps if steps is None else steps
+    steps = effort.steps(len(instance.tasks)) if steps is None else steps
     latest_s = LATEST * max(effort.limit_s, 1.0)
     try:
         found = instance.core.search(effort.seed, steps, effort.threads, latest_s, list(starts))
@@ -136,24 +142,29 @@ def _search(instance: Instance, effort: Effort, starts: Sequence[_Hosts] = (), s
 
 
 def _optimal(instance: Instance, effort: Effort) -> Outcome:
-    warm = _search(instance, effort, steps=min(effort.steps, WARM_STEPS))
+    steps = effort.steps(len(instance.tasks))
+    warm = _search(instance, effort, steps=min(steps, WARM_STEPS))
     bound_s = instance.core.bound_s()
     cap_s = seconds(instance, warm.hosts)
     if cap_s <= bound_s or not math.isfinite(cap_s):
         return Outcome(warm.hosts, bound_s, warm.stopped, "optimal")
-    proof = prove(
-        instance,
-        warm.hosts,
-        bound_s=bound_s,
-        limit_s=effort.limit_s,
-        deterministic_s=effort.limit_s * SOLVER_SHARE,
-        seed=effort.seed,
-    )
-    best, stopped = proof.hosts, warm.stopped or proof.stopped
-    if seconds(instance, best) > proof.bound_s * (1 + PROVEN) and effort.steps > WARM_STEPS:
-        more = _search(instance, effort, [best], effort.steps - WARM_STEPS)
-        best, stopped = more.hosts, stopped or more.stopped
-    return Outcome(best, proof.bound_s, stopped, "optimal")
+    best, stopped = warm.hosts, warm.stopped
+    for share, left in ((FIRST_SHARE, steps - WARM_STEPS), (1 - FIRST_SHARE, 0)):
+        proof = prove(
+            instance,
+            best,
+            bound_s=bound_s,
+            limit_s=effort.limit_s * share * LATEST,
+            deterministic_s=effort.limit_s * share * SOLVER_SHARE,
+            seed=effort.seed,
+        )
+        best, bound_s, stopped = proof.hosts, proof.bound_s, stopped or proof.stopped
+        if seconds(instance, best) <= bound_s * (1 + PROVEN):
+            break
+        if left > 0:
+            more = _search(instance, effort, [best], min(left, MORE_STEPS))
+            best, stopped = more.hosts, stopped or more.stopped
+    return Outcome(best, bound_s, stopped, "optimal")
 
 
 def _ilp(instance: Instance, effort: Effort) -> Outcome:

@@ -20,8 +20,9 @@ from gavotte.formats.rates import format_bytes, format_rate
 from gavotte.place.columns import Instance, build_instance
 from gavotte.place.conflict import find_conflict
 from gavotte.place.constraints import check_constraints
+from gavotte.place.exact.cpsat import PROVEN
 from gavotte.place.merge import check_apps
-from gavotte.place.methods import METHODS, PROVEN, Effort, default_threads, run_method
+from gavotte.place.methods import METHODS, Effort, default_threads, run_method
 from gavotte.place.running import Running
 
 GIVEN = "given"

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gavotte.place.columns import UNLIMITED_MEMORY, Instance
+from gavotte.place.exact.columns import host_columns
 from gavotte.place.exact.links import Limited, Trigger, limited_links, load_on, machines
 from gavotte.place.exact.stars import Edge, must_leave
 from gavotte.place.exact.text import Literal, Model, negated
@@ -34,28 +35,34 @@ class Built:
         model: for CP-SAT.
         at: for each unit, host to the literal that puts it there.
         tick_s: seconds of one tick of the objective.
+        partitioned: whether it has columns (see `columns`), so that its linear relaxation says something.
     """
 
     model: Model
     at: list[dict[int, Literal]]
     tick_s: float
+    partitioned: bool
 
     def units_on(self, solution: Sequence[int]) -> list[int]:
         """The host of each unit in a solution."""
         return [next(host for host, literal in places.items() if solution[literal]) for places in self.at]
 
 
-def build(instance: Instance, *, cap_s: float, bound_s: float, hint: Sequence[int] | None) -> Built:
+def build(
+    instance: Instance, *, cap_s: float, bound_s: float, hint: Sequence[int] | None, partition: bool = False
+) -> Built:
     """Builds the model of all placements that take at most `cap_s`.
 
     Args:
         instance: what to place.
-        cap_s: time of a known placement, above zero.
+        cap_s: time that a placement must not exceed, above zero.
         bound_s: a proven lower bound.
-        hint: the host of each unit in the known placement.
+        hint: the host of each unit in a known placement, which may take longer.
+        partition: add columns, if they are not too many.
     """
     builder = _Builder(instance, cap_s, bound_s)
     times = [builder.phase(phase) for phase in range(len(instance.phases))]
+    partitioned = partition and builder.columns(times)
     model = builder.model
     least = math.floor(bound_s / builder.tick_s * (1 - 1e-12))
     model.linear([(1, time) for time in times], least=least, most=TICKS)
@@ -63,7 +70,7 @@ def build(instance: Instance, *, cap_s: float, bound_s: float, hint: Sequence[in
     for unit, host in enumerate(hint or ()):
         for other, literal in builder.at[unit].items():
             model.hint(literal, int(other == host))
-    return Built(model, builder.at, builder.tick_s)
+    return Built(model, builder.at, builder.tick_s, partitioned)
 
 
 def places(instance: Instance, model: Model) -> list[dict[int, Literal]]:
@@ -149,6 +156,33 @@ class _Builder:
                     leaving.setdefault((unit, host, sends), []).append((size, literal))
         self._cuts(edges, leaving)
         return time
+
+    def columns(self, times: Sequence[int]) -> bool:
+        """One set of units for each host; says whether that was worth adding."""
+        found = host_columns(self.instance, self.cap_s)
+        if found is None:
+            return False
+        chosen: list[list[Literal]] = [[self.model.boolean()] for _ in self.instance.hosts]  # the first: empty
+        members: dict[tuple[int, int], list[Literal]] = {}
+        loads: list[list[list[tuple[int, Literal]]]] = [[[] for _ in times] for _ in self.instance.hosts]
+        for column in found:
+            literal = self.model.boolean()
+            chosen[column.host].append(literal)
+            for unit in column.units:
+                members.setdefault((unit, column.host), []).append(literal)
+            for terms, least_s in zip(loads[column.host], column.least_s, strict=True):
+                ticks = math.floor(least_s / self.tick_s * (1 - 1e-12))
+                if ticks:
+                    terms.append((ticks, literal))
+        for host, literals in enumerate(chosen):
+            self.model.exactly_one(literals)
+            for time, terms in zip(times, loads[host], strict=True):
+                self.model.linear([*terms, (-1, time)], most=0)
+        for unit, places_ in enumerate(self.at):
+            for host, at in places_.items():
+                within = [(1, literal) for literal in members.get((unit, host), ())]
+                self.model.linear([*within, (-1, at)], least=0, most=0)
+        return True
 
     def _link(self, time: int, edges: Sequence[Edge], link: Limited, load: int) -> list[tuple[Edge, Literal]]:
         """Bounds what crosses one link; returns each transfer with the literal that says whether it crosses."""

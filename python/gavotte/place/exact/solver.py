@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,6 +29,7 @@ class Solver:
     def __init__(self, script: str) -> None:
         self._script = Path(__file__).with_name(script)
         self._child: subprocess.Popen[bytes] | None = None
+        self._answer = b""
 
     def __enter__(self) -> Self:
         # -I: nothing of the caller's folder or environment can shadow the solver's modules.
@@ -55,23 +57,45 @@ class Solver:
         Raises:
             GavotteError: when the child dies or does not end.
         """
-        child = self._child
-        if child is None or child.stdin is None or child.stdout is None:
-            raise RuntimeError("the solver is not running: use it as a context manager")
+        self.send(request)
         deadline_s = time.monotonic() + limit_s + _GRACE_S
-        answer = b""
+        while (answer := self.receive()) is None:
+            wait([self], deadline_s)
+        return answer
+
+    def send(self, request: dict[str, object]) -> None:
+        """Sends a request, whose answer `receive` gives once it is there."""
+        child = self._running()
+        self._answer = b""
         with contextlib.suppress(BrokenPipeError):
-            child.stdin.write(json.dumps(request).encode() + b"\n")
-            child.stdin.flush()
-        while not answer.endswith(b"\n"):
-            ready, _, _ = select.select([child.stdout], [], [], max(deadline_s - time.monotonic(), 0.0))
+            child.stdin.write(json.dumps(request).encode() + b"\n")  # type: ignore[union-attr]
+            child.stdin.flush()  # type: ignore[union-attr]
+
+    def receive(self) -> dict[str, Any] | None:
+        """The answer, or None while it is not whole.
+
+        Raises:
+            GavotteError: when the child dies.
+        """
+        child = self._running()
+        while not self._answer.endswith(b"\n"):
+            ready, _, _ = select.select([self], [], [], 0.0)
             if not ready:
-                raise GavotteError(f"the solver did not end within {limit_s:.3g} s", hint="use --method search")
-            piece = os.read(child.stdout.fileno(), 1 << 20)
+                return None
+            piece = os.read(self.fileno(), 1 << 20)
             if not piece:
                 raise GavotteError(f"the solver died: {self._last_words(child)}", hint="use --method search")
-            answer += piece
-        return dict(json.loads(answer))
+            self._answer += piece
+        return dict(json.loads(self._answer))
+
+    def fileno(self) -> int:
+        """Of the child's stdout, for `select`."""
+        return self._running().stdout.fileno()  # type: ignore[union-attr]
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._child is None:
+            raise RuntimeError("the solver is not running: use it as a context manager")
+        return self._child
 
     @staticmethod
     def _last_words(child: subprocess.Popen[bytes]) -> str:
@@ -79,3 +103,47 @@ class Solver:
         lines = child.stderr.read().decode(errors="replace").split("\n") if child.stderr is not None else []
         said = [line.strip() for line in lines if line.strip()]
         return said[-1] if said else f"status {child.returncode}"
+
+
+def wait(solvers: Sequence[Solver], deadline_s: float) -> None:
+    """Waits until one of them has something to receive.
+
+    Raises:
+        GavotteError: when that has not come by `deadline_s` of the monotonic clock.
+    """
+    ready, _, _ = select.select(solvers, [], [], max(deadline_s - time.monotonic(), 0.0))
+    if not ready:
+        raise GavotteError("the solver did not end in time", hint="use --method search")
+
+
+def race(
+    script: str, requests: Sequence[dict[str, object]], limit_s: float, decides: Callable[[int, dict[str, Any]], bool]
+) -> list[dict[str, Any] | None]:
+    """Asks one child each, at once.
+
+    Args:
+        script: a file beside this one.
+        requests: what it takes.
+        limit_s: the solvers' own limit; they are killed some time after.
+        decides: of the number and the answer of a request, whether the others no longer matter.
+
+    Returns:
+        The answers; None where another decided first.
+
+    Raises:
+        GavotteError: when a child dies or does not end.
+    """
+    answers: list[dict[str, Any] | None] = [None] * len(requests)
+    with contextlib.ExitStack() as stack:
+        solvers = [stack.enter_context(Solver(script)) for _ in requests]
+        for solver, request in zip(solvers, requests, strict=True):
+            solver.send(request)
+        deadline_s = time.monotonic() + limit_s + _GRACE_S
+        while open_ := [solver for solver, answer in zip(solvers, answers, strict=True) if answer is None]:
+            wait(open_, deadline_s)
+            for number, solver in enumerate(solvers):
+                if answers[number] is None:
+                    answers[number] = answer = solver.receive()
+                    if answer is not None and decides(number, answer):
+                        return answers
+    return answers

@@ -1,0 +1,26 @@
+"""Placement beside greedy, the baselines and partitioners.
+
+    make bench-place [ARGS="small|middle|large|real [--quick] [--seed 0]"]
+
+Without a size: all four. Every answer is timed by `judge`, which shares no code with the product.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from benches.place import large, middle, real, small
+
+SIZES = {"small": small.main, "middle": middle.main, "large": large.main, "real": real.main}
+
+
+def main(arguments: list[str]) -> None:
+    """Runs one size or all."""
+    chosen = [name for name in SIZES if name == (arguments or [""])[0]]
+    rest = arguments[1:] if chosen else arguments
+    for name in chosen or SIZES:
+        print(f"== {name}")
+        SIZES[name](rest)
+
+
+main(sys.argv[1:])

@@ -1,0 +1,91 @@
+"""10,000 tasks on 1,000 hosts: the multilevel search beside Mt-KaHyPar with its blocks laid on hosts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from benches.machine import machine
+from benches.place.instances import tenants
+from benches.place.judge import Judge
+from benches.place.peers import ask
+
+from gavotte.formats.app import App
+from gavotte.formats.network import Network
+from gavotte.place import decide
+
+CORES = 24.0
+LIMIT_S = 10.0
+PRESETS = ("DEFAULT", "QUALITY")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """`large [--count 3] [--seed 0] [--quick]`."""
+    parser = argparse.ArgumentParser(prog="bench-place large")
+    parser.add_argument("--count", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="one instance of 2,000 tasks on 200 hosts")
+    options = parser.parse_args(arguments)
+    tasks, hosts, count = (2_000, 200, 1) if options.quick else (10_000, 1_000, options.count)
+    print(machine())
+    print(
+        f"{count} instances of {tasks} tasks on {hosts} hosts of {CORES:g} cores, seed {options.seed}, 2 threads each"
+    )
+    print(
+        "took: a placement with its check and bound, or the peer alone without relabelling; best of 2 seeds for peers"
+    )
+    print(f"{'instance':>8} {'method':<20} {'seconds':>9} {'took s':>7} {'peak MB':>8} {'ours/this':>10}", flush=True)
+    ratios: list[float] = []
+    for index in range(count):
+        network, app = instance(tasks, hosts, options.seed, index)
+        judge = Judge(network, app)
+        ours = _ours(judge, "search", (tasks, hosts, options.seed, index))
+        greedy = _ours(judge, "greedy", (tasks, hosts, options.seed, index))
+        rows = [("search", *ours), ("greedy", *greedy)]
+        for preset in PRESETS:
+            peer = ask("mtkahypar", judge, preset=preset, attempts=2, threads=2, exchange=False)
+            rows.append((f"Mt-KaHyPar {preset}", peer.seconds, peer.took_s, peer.peak_mb))
+        for name, seconds, took_s, peak_mb in rows:
+            ratio = ours[0] / seconds if ours[0] is not None and seconds else 0.0
+            shown = "overbooked" if seconds is None else f"{seconds:.3f}"
+            print(f"{index:>8} {name:<20} {shown:>9} {took_s:>7.2f} {peak_mb:>8.0f} {ratio:>10.3f}", flush=True)
+        peers = [row[1] for row in rows[2:] if row[1] is not None]
+        if ours[0] is not None and peers:
+            ratios.append(ours[0] / min(peers))
+    if ratios:
+        middle, worst = statistics.median(ratios), max(ratios)
+        print(f"search / best Mt-KaHyPar: median {middle:.3f}, worst {worst:.3f} (goal 0.85 within {LIMIT_S:g} s)")
+
+
+def instance(tasks: int, hosts: int, seed: int, index: int) -> tuple[Network, App]:
+    """The instance of this number."""
+    return tenants(tasks, hosts, CORES, np.random.default_rng([seed, index]))
+
+
+def _ours(judge: Judge, method: str, key: tuple[int, int, int, int]) -> tuple[float | None, float, float]:
+    """Seconds by the judge, time taken and peak memory of a process that does nothing else."""
+    command = [sys.executable, "-m", "benches.place.large", method, *map(str, key)]
+    child = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    answer = json.loads(child.stdout)
+    return judge.of(answer["assignment"]), float(answer["took_s"]), float(answer["peak_mb"])
+
+
+def _child(method: str, key: Sequence[int]) -> None:
+    tasks, hosts, seed, index = key
+    network, app = instance(tasks, hosts, seed, index)
+    start_s = time.perf_counter()
+    answer = decide(network, [app], method, time_limit_s=LIMIT_S, threads=2)
+    took_s = time.perf_counter() - start_s
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    json.dump({"assignment": answer.placement.assignment, "took_s": took_s, "peak_mb": peak_mb}, sys.stdout)
+
+
+if __name__ == "__main__":
+    _child(sys.argv[1], list(map(int, sys.argv[2:])))

@@ -1,0 +1,125 @@
+"""Partitioners as placers: the cut graph in, blocks out, blocks laid on hosts as well as can be for the peer.
+
+They minimise what is cut in all, not the slowest link, and know blocks, not hosts. So that they are compared at their
+best, their blocks are laid on hosts in order (most bytes out on the fastest cap), then two blocks are exchanged as long
+as that helps; and an answer is the best of five attempts with other seeds and imbalances.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from benches.place.judge import Judge
+
+PEERS = {"mtkahypar": "Mt-KaHyPar", "kahip": "KaHIP", "scotch": "Scotch", "metis": "METIS"}
+
+IMBALANCES = (0.03, 0.1, 0.2, 0.3, 1e9)
+"""What a peer may fill blocks above the mean, up to what hosts hold: one attempt each, as none suits all graphs."""
+
+_Hosts = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a peer made of an instance.
+
+    Attributes:
+        seconds: completion time by the judge; None if it overbooks a host, or the peer failed.
+        took_s: time of that attempt alone, without start and relabelling.
+        peak_mb: largest resident size of its process.
+        failed: whether the peer gave no answer.
+        overbooked: hosts that hold more than they have.
+    """
+
+    seconds: float | None
+    took_s: float
+    peak_mb: float
+    failed: bool
+    overbooked: int
+
+
+def ask(
+    peer: str, judge: Judge, *, preset: str, attempts: int = len(IMBALANCES), threads: int = 1, exchange: bool = True
+) -> Answer:
+    """The best of some attempts of one peer, its blocks laid on hosts.
+
+    Args:
+        peer: one of `PEERS`.
+        judge: of the instance.
+        preset: of Mt-KaHyPar.
+        attempts: each with its own seed and, but for Mt-KaHyPar, its own imbalance.
+        threads: that Mt-KaHyPar uses.
+        exchange: whether to try all exchanges of two blocks.
+    """
+    room = float(min(judge.have) * len(judge.have) / judge.need.sum() - 1)
+    choices = [{"seed": at, "imbalance": min(IMBALANCES[at % len(IMBALANCES)], room)} for at in range(attempts)]
+    request = _graph(judge) | {"peer": peer, "preset": preset, "threads": threads, "attempts": choices}
+    script = Path(__file__).with_name("peer_child.py")
+    child = subprocess.run(
+        [sys.executable, "-I", str(script)],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    best = Answer(None, 0.0, 0.0, True, 0)
+    for line in filter(lambda line: line.startswith("{"), child.stdout.split("\n")):
+        reply: dict[str, Any] = json.loads(line)
+        at = _lay(judge, np.array(reply["blocks"], dtype=np.intp), exchange=exchange)
+        used = np.bincount(at, weights=judge.need, minlength=len(judge.have))
+        overbooked = int(np.count_nonzero(used > judge.have + 1e-9))
+        answer = Answer(judge.seconds(at), float(reply["seconds"]), float(reply["peak_mb"]), False, overbooked)
+        if best.failed or (answer.seconds is not None and (best.seconds is None or answer.seconds < best.seconds)):
+            best = answer
+    return best
+
+
+def _graph(judge: Judge) -> dict[str, Any]:
+    """The undirected graph with whole weights: half cores, and bytes of both directions in 4096 parts of the most."""
+    sums: Counter[tuple[int, int]] = Counter()
+    for source, target, size in zip(judge.source, judge.target, judge.bytes, strict=True):
+        sums[int(min(source, target)), int(max(source, target))] += int(size)
+    most = max(sums.values(), default=1)
+    return {
+        "needs": [int(need) for need in np.rint(2 * judge.need)],
+        "most": [int(have) for have in np.rint(2 * judge.have)],
+        "blocks": len(judge.have),
+        "edges": [(a, b, max(4096 * size // most, 1)) for (a, b), size in sorted(sums.items())],
+    }
+
+
+def _lay(judge: Judge, blocks: _Hosts, *, exchange: bool) -> _Hosts:
+    """Blocks on hosts: by rank of bytes and rate, then by exchanges that help."""
+    count = len(judge.have)
+    away = blocks[judge.source] != blocks[judge.target]
+    sent = np.bincount(blocks[judge.source][away], weights=judge.bytes[away], minlength=count)
+    heard = np.bincount(blocks[judge.target][away], weights=judge.bytes[away], minlength=count)
+    if judge.hose:
+        rate = np.minimum(judge.egress, judge.ingress)
+    else:
+        rate = np.where(np.isfinite(judge.pair), judge.pair, 0.0).sum(axis=1)
+    host_of = np.empty(count, dtype=np.intp)
+    host_of[np.argsort(-np.maximum(sent, heard), kind="stable")] = np.argsort(-rate, kind="stable")
+    best = judge.seconds(host_of[blocks])
+    while exchange and best is not None:
+        helped = False
+        for a in range(count):
+            for b in range(a):
+                host_of[[a, b]] = host_of[[b, a]]
+                now = judge.seconds(host_of[blocks])
+                if now is not None and now < best * (1 - 1e-12):
+                    best, helped = now, True
+                else:
+                    host_of[[a, b]] = host_of[[b, a]]
+        if not helped:
+            break
+    return np.asarray(host_of[blocks])
