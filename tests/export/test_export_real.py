@@ -34,22 +34,25 @@ def session() -> Iterator[lab.Session]:
 
 
 def ranks(session: lab.Session, command: list[str], variable: str) -> dict[int, str]:
-    """Runs a launcher; each rank says who and where it is."""
-    program = ["sh", "-c", f'echo "${variable} $(hostname)"']
+    """Runs a launcher; each rank says who it is and where: the host's name and its address must agree."""
+    program = ["sh", "-c", f'echo "${variable} $(hostname) $(hostname -I)"']
     ran: subprocess.CompletedProcess[str] = session.run(
         "a", [*command, *program], capture_output=True, text=True, timeout=90
     )
-    pairs = [line.split() for line in ran.stdout.splitlines() if line.strip()]
+    said = [line.split() for line in ran.stdout.splitlines() if line.strip()]
     assert ran.returncode == 0, ran.stderr
-    return {int(rank): host for rank, host in pairs}
+    addresses = {host.name: host.address for host in session.status().hosts}
+    assert all(addresses[host] == address for _, host, address in said)
+    assert len(said) == len({rank for rank, _, _ in said})
+    return {int(rank): host for rank, host, _ in said}
 
 
 @pytest.mark.skipif(shutil.which("mpirun.openmpi") is None, reason="no Open MPI")
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("openmpi", ["--oversubscribe", "--rankfile"]),
-        ("hostfile-seq", ["--mca", "rmaps", "seq", "--hostfile"]),
+        ("openmpi", ["--rankfile"]),
+        ("openmpi-seq", ["--bind-to", "none", "--mca", "rmaps", "seq", "--hostfile"]),
     ],
 )
 def test_open_mpi_runs_each_rank_where_it_was_placed(
