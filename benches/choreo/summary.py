@@ -66,9 +66,8 @@ def plot(path: Path, measured: Mapping[str, Times]) -> None:
     for axes, (kind, times) in zip(panels, measured.items(), strict=True):
         for method, line in ((CHOREO, "--"), (OURS, "-")):
             for base, colour in zip(BASELINES, ("#0072b2", "#d55e00", "#009e73"), strict=True):
-                gain = np.sort(100 * gains(times, method, base))
-                share = np.arange(1, len(gain) + 1) / len(gain)
-                axes.step(gain, share, line, where="post", color=colour, label=f"{NAMES[method]} over {base}")
+                gain = 100 * gains(times, method, base)
+                axes.ecdf(gain, linestyle=line, color=colour, label=f"{NAMES[method]} over {base}")
         axes.axvline(0, color="grey", linewidth=0.6)
         axes.set_xlabel("time saved, %")
         axes.set_ylabel("share of workloads")
