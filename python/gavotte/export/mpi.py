@@ -1,7 +1,7 @@
 """Files of MPI launchers: rank i is the Placement's task i.
 
-Checked by running Debian's Open MPI 4.1.4 and MPICH 4.0.2 across lab hosts (`tests/export`). Open MPI 5 documents the
-same grammar for both of its files (PRRTE's `--map-by rankfile:file=` and `seq:file=`); it was not run.
+Checked by running Debian's Open MPI 4.1.4, MPICH 4.0.2 and Slurm 22.05 across lab hosts (`tests/export`). Open MPI 5
+documents the same grammar for both of its files (PRRTE's `--map-by rankfile:file=` and `seq:file=`); it was not run.
 """
 
 from __future__ import annotations
