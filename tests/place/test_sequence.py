@@ -238,3 +238,4 @@ def test_command_line(tmp_path: Path) -> None:
     for text in ("arrives", "migrates", "vm0: a; vm1: b", "standing still", f"{expected.running_s['two']:.3f}"):
         assert text in shown.stdout
     assert "sum of running times" in shown.stderr
+    assert runner.invoke(gavotte, line[:-2]).exit_code == 2, "a cost must be stated"

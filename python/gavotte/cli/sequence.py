@@ -20,9 +20,9 @@ def sequence(
         float | None, typer.Option("--every", help="Reconsider all every so many seconds; never if left out.")
     ] = None,
     migration_cost: Annotated[
-        float,
+        float | None,
         typer.Option("--migration-cost", help="Seconds that an application stands still for each task moved.", min=0),
-    ] = 0.0,
+    ] = None,
     method: Annotated[str, typer.Option("--method", help="As of `gavotte place`.")] = "auto",
     time_limit: Annotated[
         float, typer.Option("--time-limit", help="Seconds for each placement that is tried.", min=0.01, max=1e6)
@@ -42,13 +42,16 @@ def sequence(
     from gavotte.place import sequence as place_in_sequence
     from gavotte.simulate import Advance
 
+    if (every is None) != (migration_cost is None):
+        raise typer.BadParameter("--every and --migration-cost go together: what pays depends on both")
+    cost_s = migration_cost or 0.0
     net, loaded = read_network(network), [read_app(app) for app in apps]
     done = place_in_sequence(
         net,
         loaded,
         Advance(net),
         every_s=every,
-        migration_s=migration_cost,
+        migration_s=cost_s,
         method=method,
         seed=seed,
         time_limit_s=time_limit,
@@ -57,7 +60,7 @@ def sequence(
     if output is not None:
         write_placement(output, done.placement)
     if as_json:
-        emit_json(_document(done, every, migration_cost))
+        emit_json(_document(done, every, cost_s))
     else:
         _emit(done)
         note(f"sum of running times {done.sum_s:.3f} s by the fluid model; {method}, seed {seed}")
