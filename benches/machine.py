@@ -19,3 +19,9 @@ def machine() -> str:
         f"{name}, {os.cpu_count()} CPUs, Linux {platform.release()}, load {os.getloadavg()[0]:.1f}, "
         f"gavotte {_core.version()} ({_core.build_profile()})"
     )
+
+
+def processor_times() -> tuple[float, float]:
+    """Ticks of all processors since boot: all, and idle."""
+    ticks = [int(text) for text in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return sum(ticks), ticks[3] + ticks[4]

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 from benches.fluid.workloads import LAB_QUEUE_S, LEAST_S, QUEUE_S, Workload, draw
-from benches.machine import machine
+from benches.machine import machine, processor_times
 
 from gavotte import lab
 from gavotte.formats.inventory import read_inventory
@@ -111,9 +111,9 @@ def measure(workload: Workload, tries: int) -> Measured:
     with lab.session(workload.topology, source="bench-fluid") as cloud:
         inventory = read_inventory(cloud.hosts_file)
         for attempt in range(1, tries + 1):
-            before = _processor_times()
+            before = processor_times()
             result = run(placement, [app], inventory, max_seconds=120)
-            total, idle = (after - then for after, then in zip(_processor_times(), before, strict=True))
+            total, idle = (after - then for after, then in zip(processor_times(), before, strict=True))
             finish_s = np.zeros(len(app.transfer))
             for done in result.transfers:
                 finish_s[done.move.id] = done.finish_s
@@ -131,12 +131,6 @@ def compare(workload: Workload, tries: int = 1) -> Compared:
     """Simulates and runs a workload."""
     equal_s, tcp_s = workload.simulated().finish_s, workload.simulated_tcp().finish_s
     return Compared(workload, equal_s, tcp_s, measure(workload, tries))
-
-
-def _processor_times() -> tuple[float, float]:
-    """Ticks of all processors since boot: all, and idle."""
-    ticks = [int(text) for text in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    return sum(ticks), ticks[3] + ticks[4]
 
 
 COLUMNS = "| seed | hosts | flows | run s | equal: makespan | median flow | tcp: makespan | median flow | worst | idle | load | tries |"

@@ -36,8 +36,7 @@ def placement(hosts: list[str]) -> Placement:
     ("name", "text"),
     [
         ("openmpi", "rank 0=b slot=0\nrank 1=b slot=1\nrank 2=a slot=0\nrank 3=b slot=2\n"),
-        ("hostfile-seq", "b\nb\na\nb\n"),
-        ("openmpi5", "b\nb\na\nb\n"),
+        ("openmpi-seq", "b\nb\na\nb\n"),
         ("slurm", "b\nb\na\nb\n"),
         ("mpich", "b:2\na:1\nb:1\n"),
         ("csv", "rank,task,host\n0,t0,b\n1,t1,b\n2,t2,a\n3,t3,b\n"),
@@ -65,8 +64,22 @@ def test_every_format_keeps_the_order_of_ranks(hosts: list[str]) -> None:
 
 
 def test_what_cannot_be_exported_is_one_line() -> None:
-    with pytest.raises(GavotteError, match="there is no format `pbs`; use openmpi, hostfile-seq"):
+    with pytest.raises(GavotteError, match="there is no format `pbs`; use openmpi, openmpi-seq"):
         export(placement(["a"]), "pbs")
+    for name in ("kubernetes", "diktyo", "ray", "dask", "torchrun", "hadoop-rack"):
+        with pytest.raises(GavotteError, match=f"the format `{name}` is not written yet; use json or csv"):
+            export(placement(["a"]), name)
+    with pytest.raises(GavotteError, match="no application `grep`; it has sort"):
+        export(placement(["a"]), "csv", app="grep")
+
+
+def test_one_of_several_applications_has_ranks_of_its_own() -> None:
+    keys = {"sort/t0": "a", "sort/t1": "b", "sorted/t0": "c", "sorted/t1": "c"}
+    both = placement([]).model_copy(update={"apps": ["sort", "sorted"], "assignment": keys})
+    assert export(both, "slurm") == "a\nb\nc\nc\n"
+    assert export(both, "csv", app="sort") == "rank,task,host\n0,t0,a\n1,t1,b\n"
+    assert export(both, "mpich", app="sorted") == "c:2\n"
+    assert export(placement(["a"]), "slurm", app="sort") == "a\n"
 
 
 def test_command_line_writes_and_tells_usage(tmp_path: Path) -> None:

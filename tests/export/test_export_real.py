@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.export.test_export import placement
@@ -33,23 +37,26 @@ def session() -> Iterator[lab.Session]:
         yield session
 
 
-def ranks(session: lab.Session, command: list[str], variable: str) -> dict[int, str]:
-    """Runs a launcher; each rank says who and where it is."""
-    program = ["sh", "-c", f'echo "${variable} $(hostname)"']
+def ranks(session: lab.Session, command: list[str], variable: str, **options: Any) -> dict[int, str]:
+    """Runs a launcher; each rank says who it is and where: the host's name and its address must agree."""
+    program = ["sh", "-c", f'echo "${variable} $(hostname) $(hostname -I)"']
     ran: subprocess.CompletedProcess[str] = session.run(
-        "a", [*command, *program], capture_output=True, text=True, timeout=90
+        "a", [*command, *program], capture_output=True, text=True, timeout=90, **options
     )
-    pairs = [line.split() for line in ran.stdout.splitlines() if line.strip()]
+    said = [line.split() for line in ran.stdout.splitlines() if line.strip()]
     assert ran.returncode == 0, ran.stderr
-    return {int(rank): host for rank, host in pairs}
+    addresses = {host.name: host.address for host in session.status().hosts}
+    assert all(addresses[host] == address for _, host, address in said)
+    assert len(said) == len({rank for rank, _, _ in said})
+    return {int(rank): host for rank, host, _ in said}
 
 
 @pytest.mark.skipif(shutil.which("mpirun.openmpi") is None, reason="no Open MPI")
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("openmpi", ["--oversubscribe", "--rankfile"]),
-        ("hostfile-seq", ["--mca", "rmaps", "seq", "--hostfile"]),
+        ("openmpi", ["--rankfile"]),
+        ("openmpi-seq", ["--bind-to", "none", "--mca", "rmaps", "seq", "--hostfile"]),
     ],
 )
 def test_open_mpi_runs_each_rank_where_it_was_placed(
@@ -70,3 +77,88 @@ def test_mpich_runs_each_rank_where_it_was_placed(session: lab.Session, tmp_path
     file.write_text(export(placement(HOSTS), "mpich"))
     command = ["mpiexec.hydra", "-f", str(file), "-n", str(len(HOSTS))]
     assert ranks(session, command, "PMI_RANK") == dict(enumerate(HOSTS))
+
+
+SLURM = ("/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/munged")
+DEADLINE_S = 30.0
+
+
+def slurm_conf(session: lab.Session, folder: Path) -> str:
+    """A cluster of the lab's hosts, its controller on `a`, that touches nothing outside `folder`."""
+    addresses = {host.name: host.address for host in session.status().hosts}
+    settings = {
+        "ClusterName": "lab",
+        "SlurmctldHost": f"a({addresses['a']})",
+        "SlurmUser": "root",
+        "SlurmdUser": "root",
+        "AuthType": "auth/munge",
+        "AuthInfo": f"socket={folder / 'munge.sock'}",
+        "MpiDefault": "none",
+        "ProctrackType": "proctrack/pgid",
+        "TaskPlugin": "task/none",
+        "ReturnToService": 2,
+        "SelectType": "select/cons_tres",
+        "SelectTypeParameters": "CR_CPU",
+        "SlurmdParameters": "config_overrides",
+        "StateSaveLocation": folder / "state",
+        "SlurmdSpoolDir": folder / "spool-%n",
+        "SlurmctldPidFile": folder / "slurmctld.pid",
+        "SlurmdPidFile": folder / "slurmd-%n.pid",
+    }
+    nodes = [f"NodeName={n} NodeAddr={address} NodeHostname={n} CPUs=4" for n, address in addresses.items()]
+    lines = [*(f"{key}={value}" for key, value in settings.items()), *nodes, "PartitionName=all Nodes=ALL Default=YES"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+@pytest.fixture
+def slurm(session: lab.Session, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Slurm on the lab's hosts; the environment in which its commands find it."""
+    if not all(Path(program).exists() for program in SLURM):
+        pytest.skip("no Slurm")
+    if os.geteuid() != 0:
+        pytest.skip("Slurm's daemons want to be root, and the lab's is one in name only")
+    controller, node, munged = SLURM
+    config = tmp_path / "slurm.conf"
+    config.write_text(slurm_conf(session, tmp_path))
+    (tmp_path / "state").mkdir()
+    key = tmp_path / "munge.key"
+    key.touch(mode=0o600)
+    key.write_bytes(secrets.token_bytes(64))
+    files = {"key-file": key, **{f"{kind}-file": tmp_path / f"munge.{kind}" for kind in ("pid", "log", "seed")}}
+    options = [f"--{name}={path}" for name, path in {**files, "socket": tmp_path / "munge.sock"}.items()]
+    environment = {**os.environ, **session.environment(), "SLURM_CONF": str(config)}
+    lines = [("a", [munged, "--foreground", "--force", *options]), ("a", [controller, "-D", "-f", str(config)])]
+    lines += [(host, [node, "-D", "-N", host, "-f", str(config)]) for host in "abc"]
+    with ExitStack() as stack, (tmp_path / "log").open("wb") as log:
+        for host, line in lines:
+            process = session.exec(host, line, stdout=log, stderr=log, env=environment)
+            stack.callback(process.wait, 10)
+            stack.callback(process.terminate)
+            if line[0] == munged:
+                wait_for(lambda: (tmp_path / "munge.sock").exists())
+        wait_for(lambda: idle(session, environment) == 3)
+        yield environment
+
+
+def idle(session: lab.Session, environment: dict[str, str]) -> int:
+    """How many nodes take jobs."""
+    command = ["sinfo", "--noheader", "--Node", "--format=%t"]
+    told: subprocess.CompletedProcess[str] = session.run(
+        "a", command, capture_output=True, text=True, timeout=30, env=environment
+    )
+    return told.stdout.count("idle\n")
+
+
+def wait_for(ready: Callable[[], bool]) -> None:
+    end = time.monotonic() + DEADLINE_S
+    while not ready():
+        assert time.monotonic() < end, "Slurm does not come up"
+        time.sleep(0.1)
+
+
+def test_slurm_runs_each_task_where_it_was_placed(session: lab.Session, slurm: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "hosts"
+    file.write_text(export(placement(HOSTS), "slurm"))
+    command = ["srun", "--distribution=arbitrary", f"--ntasks={len(HOSTS)}"]
+    found = ranks(session, command, "SLURM_PROCID", env={**slurm, "SLURM_HOSTFILE": str(file)})
+    assert found == dict(enumerate(HOSTS))

@@ -17,6 +17,7 @@ from gavotte.cli.place import place
 from gavotte.cli.profile import profile
 from gavotte.cli.run import run
 from gavotte.cli.schema import schema
+from gavotte.cli.sequence import sequence
 from gavotte.cli.simulate import simulate
 
 app = typer.Typer(
@@ -54,6 +55,7 @@ app.add_typer(history, name="history")
 app.command()(model)
 app.add_typer(profile, name="profile")
 app.command()(place)
+app.command()(sequence)
 app.command()(export)
 app.command()(run)
 app.command()(simulate)

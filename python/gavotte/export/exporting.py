@@ -27,11 +27,16 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {
-    "openmpi": Format(mpi.rankfile, "mpirun --rankfile {file} -np {count} PROGRAM (Open MPI 4)"),
-    "hostfile-seq": Format(
-        mpi.one_line_a_rank, "mpirun --hostfile {file} --mca rmaps seq -np {count} PROGRAM (Open MPI 4)"
+    "openmpi": Format(
+        mpi.rankfile,
+        "mpirun --rankfile {file} -np {count} PROGRAM (Open MPI 4), "
+        "mpirun --map-by rankfile:file={file} -np {count} PROGRAM (Open MPI 5)",
     ),
-    "openmpi5": Format(mpi.one_line_a_rank, "mpirun --map-by seq:file={file} -np {count} PROGRAM (Open MPI 5)"),
+    "openmpi-seq": Format(
+        mpi.one_line_a_rank,
+        "mpirun --bind-to none --mca rmaps seq --hostfile {file} -np {count} PROGRAM (Open MPI 4), "
+        "mpirun --bind-to none --map-by seq:file={file} -np {count} PROGRAM (Open MPI 5)",
+    ),
     "mpich": Format(mpi.hydra, "mpiexec -f {file} -n {count} PROGRAM (MPICH's hydra; also Intel MPI)"),
     "slurm": Format(
         mpi.one_line_a_rank, "SLURM_HOSTFILE={file} srun --distribution=arbitrary --ntasks={count} PROGRAM"
@@ -41,20 +46,41 @@ FORMATS: dict[str, Format] = {
 }
 """Formats by name."""
 
+UNWRITTEN = ("kubernetes", "diktyo", "ray", "dask", "torchrun", "hadoop-rack")
+"""Launchers whose own format is not written yet."""
 
-def export(placement: Placement, form: str) -> str:
+
+def export(placement: Placement, form: str, *, app: str | None = None) -> str:
     """Writes a Placement as a launcher takes it.
 
     Args:
         placement: from `place`.
         form: one of `FORMATS`.
+        app: the only application to write, with ranks from 0; None = all of them, as one job.
 
     Returns:
         The text of the file, ending in a newline.
 
     Raises:
-        GavotteError: when there is no such format, or a host's name means something else in it.
+        GavotteError: when there is no such format or application, or a host's name means something else in it.
     """
+    if form in UNWRITTEN:
+        raise GavotteError(f"the format `{form}` is not written yet", hint="use json or csv and convert that")
     if form not in FORMATS:
         raise GavotteError(f"there is no format `{form}`", hint=f"use {', '.join(FORMATS)}")
-    return FORMATS[form].write(placement)
+    return FORMATS[form].write(placement if app is None else only(placement, app))
+
+
+def only(placement: Placement, app: str) -> Placement:
+    """What a Placement says of one application; its tasks go by their own names.
+
+    Raises:
+        GavotteError: when the Placement has no such application.
+    """
+    if app not in placement.apps:
+        raise GavotteError(f"the placement has no application `{app}`", hint=f"it has {', '.join(placement.apps)}")
+    if len(placement.apps) == 1:
+        return placement
+    prefix = f"{app}/"
+    own = {task.removeprefix(prefix): host for task, host in placement.assignment.items() if task.startswith(prefix)}
+    return placement.model_copy(update={"apps": [app], "assignment": own})

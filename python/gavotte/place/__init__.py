@@ -3,23 +3,35 @@
 from gavotte.place.columns import Instance, build_instance
 from gavotte.place.explaining import Explanation, explain
 from gavotte.place.methods import METHODS
+from gavotte.place.migrating import Decision, Forecast, Live, Migration, reconsider
 from gavotte.place.placing import Answer, decide, evaluate, place
 from gavotte.place.running import Running
 from gavotte.place.selecting import select_hosts
+from gavotte.place.sequencing import Arrival, InSequence, Review, arrive, sequence
 from gavotte.place.worth import Worth, worth
 
 __all__ = [
     "METHODS",
     "Answer",
+    "Arrival",
+    "Decision",
     "Explanation",
+    "Forecast",
+    "InSequence",
     "Instance",
+    "Live",
+    "Migration",
+    "Review",
     "Running",
     "Worth",
+    "arrive",
     "build_instance",
     "decide",
     "evaluate",
     "explain",
     "place",
+    "reconsider",
     "select_hosts",
+    "sequence",
     "worth",
 ]

@@ -1,5 +1,6 @@
 """Says when flows finish on a network that they share max-min fairly: Topology or Network and flows in, times out."""
 
+from gavotte.simulate.advancing import Advance, Progress
 from gavotte.simulate.background import parse_on_off, parse_poisson
 from gavotte.simulate.flows import Background, Flows, read_flows, write_finish
 from gavotte.simulate.placement import PlacementSimulation, replay_placement, simulate_placement
@@ -8,10 +9,12 @@ from gavotte.simulate.roundtrips import tcp_weights
 from gavotte.simulate.simulating import LinkUse, Simulation, rates, simulate
 
 __all__ = [
+    "Advance",
     "Background",
     "Flows",
     "LinkUse",
     "PlacementSimulation",
+    "Progress",
     "Simulation",
     "host_names",
     "parse_on_off",

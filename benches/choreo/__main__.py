@@ -1,0 +1,71 @@
+"""Choreo's evaluation once more: Fig. 9, Fig. 10 with real transfers in the lab, and its section 7.2 by simulation.
+
+    make bench-choreo ARGS="[figure9|lab|error|reviews ...] [--quick] [--plots CDF.png] [-o ROWS.jsonl]"
+
+The recipe of clouds and workloads is in workloads.py, and each run prints what it drew. `error` says what is left of the gain
+when measurements are worse, `reviews` what migration adds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from benches.choreo import error, figure9, lab, reviews
+from benches.choreo.workloads import FAMILIES
+from benches.machine import machine
+
+from gavotte import lab as real
+
+PARTS = ("figure9", "lab", "error", "reviews")
+
+
+def main() -> None:
+    """Runs the parts asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all if left out")
+    parser.add_argument("--quick", action="store_true", help="two clouds, few workloads")
+    parser.add_argument("--seed", type=int, default=1, help="of the first cloud; the others follow it")
+    parser.add_argument("--family", choices=FAMILIES, default=FAMILIES[0], help="whose rates the clouds have")
+    parser.add_argument("--clouds", type=int, default=10, help="lab: how many")
+    parser.add_argument("--per-cloud", type=int, default=3, help="lab: workloads of each kind on each cloud")
+    parser.add_argument("--fastest", type=float, default=200.0, help="lab: Mbit/s of the fastest host")
+    parser.add_argument("--target", type=float, default=2.0, help="lab: seconds that baselines take in the mean")
+    parser.add_argument("--limit", type=float, default=1.0, help="lab: seconds for a placement of ours")
+    parser.add_argument("--tries", type=int, default=2, help="lab: runs at most while the machine is busy")
+    parser.add_argument("--fluid", action="store_true", help="lab: also the gains by the fluid model")
+    parser.add_argument("--error-workloads", type=int, default=100, help="error: of each kind")
+    parser.add_argument("--review-workloads", type=int, default=40, help="reviews: how many")
+    parser.add_argument(
+        "--error-limit", type=float, default=0.1, help="error, reviews: seconds for a placement of ours"
+    )
+    parser.add_argument("--plots", type=Path, metavar="FILE", help="lab: draw the CDFs, as .png, .svg or .pdf")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="lab: append each workload's times as JSON lines"
+    )
+    asked = parser.parse_args()
+    parts = asked.parts or list(PARTS)
+    for part in parts:
+        if part not in PARTS:
+            parser.error(f"there is no part {part!r}; choose of {', '.join(PARTS)}")
+    if asked.quick:
+        asked.clouds, asked.per_cloud, asked.error_workloads, asked.review_workloads = 2, 1, 6, 4
+    print(f"machine: {machine()}\n")
+    if "figure9" in parts:
+        figure9.main()
+    if "lab" in parts:
+        if not real.supported():
+            sys.exit(f"no lab can stand here: {real.missing()}")
+        print()
+        lab.main(asked)
+    if "error" in parts:
+        error.main(asked)
+    if "reviews" in parts:
+        reviews.main(asked)
+    print(f"load at the end {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()

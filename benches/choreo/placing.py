@@ -1,0 +1,86 @@
+"""The methods side by side on one workload, and what the fluid model says of each."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benches.choreo.workloads import AT_ONCE, Workload
+
+from gavotte.errors import InfeasibleError
+from gavotte.formats.network import Network
+from gavotte.formats.placement import Placement
+from gavotte.place import place, sequence
+from gavotte.simulate import Advance
+
+OURS = "auto"
+CHOREO = "greedy"
+BASELINES = ("random", "round-robin", "min-machines")
+METHODS = (OURS, CHOREO, *BASELINES)
+NAMES = {OURS: "ours", CHOREO: "greedy"}
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A workload under one method.
+
+    Attributes:
+        method: which.
+        placement: of all its applications.
+        predicted_s: the measure by the fluid model on the network that it was placed on.
+    """
+
+    method: str
+    placement: Placement
+    predicted_s: float
+
+
+def place_all(
+    network: Network, load: Workload, methods: Sequence[str] = METHODS, *, limit_s: float = 1.0, ours: str = OURS
+) -> dict[str, Placed]:
+    """Places a workload by each method.
+
+    Args:
+        network: what is believed of the cloud.
+        load: what to place.
+        methods: of `METHODS`.
+        limit_s: for each placement of ours.
+        ours: the method that is meant by `OURS`, all at once.
+
+    Raises:
+        InfeasibleError: when one of them gets stuck.
+    """
+    advance = Advance(network)
+    found = {}
+    for method in methods:
+        if load.kind == AT_ONCE:
+            how = ours if method == OURS else method
+            placement = place(network, load.apps, how, seed=load.seed, time_limit_s=limit_s)
+            took_s = advance(load.apps, [placement.assignment]).finish_s[0]
+        else:
+            done = sequence(network, load.apps, advance, method=method, seed=load.seed, time_limit_s=limit_s)
+            placement, took_s = done.placement, done.sum_s
+        found[method] = Placed(method, placement, took_s)
+    return found
+
+
+def scale(network: Network, load: Workload, target_s: float) -> Workload:
+    """The workload with the bytes that make it take about `target_s`, and gaps between arrivals of half of that in the mean.
+
+    All at once it is the mean of the baselines that takes so long; in sequence, the mean application, placed at random and
+    alone.
+
+    Raises:
+        InfeasibleError: when a baseline gets stuck.
+    """
+    if load.kind == AT_ONCE:
+        times = [placed.predicted_s for placed in place_all(network, load, BASELINES).values()]
+    else:
+        advance = Advance(network)
+        places = [place(network, [app], "random", seed=load.seed).assignment for app in load.apps]
+        times = [advance([app], [places_of]).finish_s[0] for app, places_of in zip(load.apps, places, strict=True)]
+    mean_s = statistics.fmean(times)
+    if mean_s == 0:
+        raise InfeasibleError("nothing crosses the network")
+    return load.scaled(target_s / mean_s, gap_s=target_s / 2)

@@ -1,0 +1,138 @@
+"""`gavotte sequence`: applications that arrive one after the other, placed as they come, and migrations that pay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gavotte.cli.output import Json, Seed, emit_json, emit_table, note
+
+if TYPE_CHECKING:
+    from gavotte.place import Decision, InSequence
+
+
+def sequence(
+    network: Annotated[Path, typer.Argument(help="A Network.", metavar="N.network.json")],
+    apps: Annotated[list[Path], typer.Argument(help="Apps, each with its arrival_s.", metavar="A.app.toml...")],
+    every: Annotated[
+        float | None, typer.Option("--every", help="Reconsider all every so many seconds; never if left out.")
+    ] = None,
+    migration_cost: Annotated[
+        float | None,
+        typer.Option("--migration-cost", help="Seconds that an application stands still for each task moved.", min=0),
+    ] = None,
+    method: Annotated[str, typer.Option("--method", help="As of `gavotte place`.")] = "auto",
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", help="Seconds for each placement that is tried.", min=0.01, max=1e6)
+    ] = 1.0,
+    threads: Annotated[int | None, typer.Option("--threads", help="Used at most; all if left out.", min=1)] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write where all were placed first.", metavar="P.placement.json"),
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Place applications as they arrive, what runs being cross traffic, and migrate tasks where it pays."""
+    from gavotte.formats.app import read_app
+    from gavotte.formats.network import read_network
+    from gavotte.formats.placement import write_placement
+    from gavotte.place import sequence as place_in_sequence
+    from gavotte.simulate import Advance
+
+    if (every is None) != (migration_cost is None):
+        raise typer.BadParameter("--every and --migration-cost go together: what pays depends on both")
+    cost_s = migration_cost or 0.0
+    net, loaded = read_network(network), [read_app(app) for app in apps]
+    done = place_in_sequence(
+        net,
+        loaded,
+        Advance(net),
+        every_s=every,
+        migration_s=cost_s,
+        method=method,
+        seed=seed,
+        time_limit_s=time_limit,
+        threads=threads,
+    )
+    if output is not None:
+        write_placement(output, done.placement)
+    if as_json:
+        emit_json(_document(done, every, cost_s))
+    else:
+        _emit(done)
+        note(f"sum of running times {done.sum_s:.3f} s by the fluid model; {method}, seed {seed}")
+    if output is not None:
+        moved = sum(len(review.decision.moves) for review in done.reviews)
+        note(f"wrote {output}" + (f", without the {moved} migrations" if moved else ""))
+
+
+def _emit(done: InSequence) -> None:
+    rows: list[tuple[float, int, list[str]]] = []
+    for arrival in done.arrivals:
+        by_host: dict[str, list[str]] = {}
+        for task, host in arrival.placement.assignment.items():
+            by_host.setdefault(host, []).append(task)
+        where = "; ".join(f"{host}: {' '.join(tasks)}" for host, tasks in sorted(by_host.items()))
+        rows.append((arrival.time_s, 0, ["arrives", arrival.app, where]))
+    for review in done.reviews:
+        rows += [
+            (review.time_s, 1, ["migrates", move.app, f"{move.task} from {move.source} to {move.target}"])
+            for move in review.decision.moves
+        ]
+        rows.append((review.time_s, 2, ["reviewed", " ".join(review.apps), _said(review.decision)]))
+    emit_table(
+        ["at s", "", "application", "what"],
+        [[f"{time_s:.3f}", *cells] for time_s, _, cells in sorted(rows, key=lambda row: row[:2])],
+        words=["", "application", "what"],
+    )
+    emit_table(
+        ["application", "ran for s"],
+        [[app, f"{running_s:.3f}"] for app, running_s in done.running_s.items()],
+        title="\nrunning times, from the arrival",
+    )
+
+
+def _said(decision: Decision) -> str:
+    if not decision.moves:
+        return "kept: no migration saves more than it costs"
+    return f"saves {decision.saving_s:.3g} s of {decision.keep_s:.3g} s, {decision.cost_s:.3g} s of standing still paid"
+
+
+def _document(done: InSequence, every_s: float | None, migration_s: float) -> dict[str, Any]:
+    return {
+        "method": done.placement.method,
+        "seed": done.placement.seed,
+        "every_s": every_s,
+        "migration_s": migration_s,
+        "arrivals": [
+            {
+                "app": one.app,
+                "time_s": one.time_s,
+                "beside": one.beside,
+                "assignment": one.placement.assignment,
+                "predicted_s": one.placement.completion_s,
+            }
+            for one in done.arrivals
+        ],
+        "reviews": [
+            {
+                "time_s": one.time_s,
+                "apps": one.apps,
+                "keep_s": one.decision.keep_s,
+                "move_s": one.decision.move_s,
+                "cost_s": one.decision.cost_s,
+                "saving_s": one.decision.saving_s,
+                "moves": [
+                    {"app": move.app, "task": move.task, "source": move.source, "target": move.target}
+                    for move in one.decision.moves
+                ],
+            }
+            for one in done.reviews
+        ],
+        "running_s": done.running_s,
+        "sum_s": done.sum_s,
+        "completion_s": done.placement.completion_s,
+    }

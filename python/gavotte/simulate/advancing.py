@@ -1,0 +1,166 @@
+"""Applications moved forward in time: what is left of each after some seconds, and when it ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gavotte.errors import GavotteError
+from gavotte.formats.app import App
+from gavotte.formats.network import Network
+from gavotte.formats.topology import Topology
+from gavotte.simulate.flows import Flows
+from gavotte.simulate.platform import build_platform, host_names
+
+_DONE_BYTES = 1e-6
+"""A transfer with less left is done: transfers that end together differ by the rounding of their rates."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where applications stand.
+
+    Attributes:
+        apps: as they were given, each transfer with the bytes still to come, rounded up.
+        finish_s: when each ended, from the start; inf = not yet.
+    """
+
+    apps: list[App]
+    finish_s: list[float]
+
+
+class Advance:
+    """Moves applications forward in time on one network, which they share max-min fairly.
+
+    It is the fluid model of `simulate` without start-up latencies, stopped and taken up again at will: rates depend
+    only on which transfers are there, so what was left at a moment is all that the next one needs.
+    """
+
+    def __init__(self, network: Topology | Network, *, payload_share: float = 1.0, seed: int = 0) -> None:
+        """Builds the platform once.
+
+        Args:
+            network: hosts and what joins them.
+            payload_share: as in `simulate`.
+            seed: decides which of several equal paths a transfer takes.
+
+        Raises:
+            GavotteError: when something in the network makes no sense.
+        """
+        self._platform = build_platform(network, payload_share, seed)
+        self._host_at = {name: index for index, name in enumerate(host_names(network))}
+
+    def __call__(
+        self,
+        apps: Sequence[App],
+        assignments: Sequence[Mapping[str, str]],
+        *,
+        pause_s: Sequence[float] = (),
+        for_s: float = math.inf,
+    ) -> Progress:
+        """Lets applications run.
+
+        The transfers of an application's lowest phase that has bytes left run together, then the next phase. Arrival
+        times play no part: all applications are there. Bytes within a host take no time.
+
+        Args:
+            apps: with the bytes still to come.
+            assignments: for each, task to host.
+            pause_s: for each, how long it stands still first; left out = 0.
+            for_s: for how long.
+
+        Raises:
+            GavotteError: when a task has no host, or one that the network does not have.
+        """
+        todo = _Todo(apps, assignments, self._host_at)
+        pauses_s = np.array(pause_s or [0.0] * len(apps), dtype=np.float64)
+        finish_s = np.where(todo.waiting(), math.inf, 0.0)
+        now_s = 0.0
+        while np.isinf(finish_s).any():
+            rows = todo.active(pauses_s <= now_s)
+            rates_bps = self._platform.rates(todo.flows(rows)) if len(rows) else np.zeros(0)
+            ends_s = 8 * todo.left[rows] / rates_bps
+            wakes_s = pauses_s[(pauses_s > now_s) & np.isinf(finish_s)] - now_s
+            step_s = min(ends_s.min(initial=math.inf), wakes_s.min(initial=math.inf))
+            last = now_s + step_s > for_s
+            step_s = for_s - now_s if last else step_s
+            with np.errstate(invalid="ignore"):  # inf * 0: unlimited transfers end at once
+                sent = np.where(ends_s <= step_s, todo.left[rows], rates_bps * step_s / 8)
+            todo.left[rows] -= sent
+            todo.left[todo.left < _DONE_BYTES] = 0.0
+            now_s = for_s if last else now_s + step_s
+            finish_s[np.isinf(finish_s) & ~todo.waiting()] = now_s
+            if last:
+                break
+        return Progress(todo.apps_left(), finish_s.tolist())
+
+
+class _Todo:
+    """The transfers between hosts as columns."""
+
+    def __init__(
+        self, apps: Sequence[App], assignments: Sequence[Mapping[str, str]], host_at: Mapping[str, int]
+    ) -> None:
+        self._apps = apps
+        rows: list[tuple[int, int, int, int, int, int]] = []
+        for number, (app, assignment) in enumerate(zip(apps, assignments, strict=True)):
+            at = {task.name: _host(app, task.name, assignment, host_at) for task in app.task}
+            rows += [
+                (number, index, transfer.phase, at[transfer.source], at[transfer.target], transfer.bytes)
+                for index, transfer in enumerate(app.transfer)
+            ]
+        table = np.array(rows, dtype=np.int64).reshape(-1, 6)
+        self._app, self._index, self._phase = table[:, 0], table[:, 1], table[:, 2]
+        self._source, self._target = table[:, 3].astype(np.uint32), table[:, 4].astype(np.uint32)
+        self.left = table[:, 5].astype(np.float64)
+
+    def waiting(self) -> npt.NDArray[np.bool_]:
+        """Which applications have bytes left."""
+        waiting = np.zeros(len(self._apps), dtype=np.bool_)
+        waiting[self._app[self.left > 0]] = True
+        return waiting
+
+    def active(self, running: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+        """The transfers that are under way, as rows."""
+        open_ = (self.left > 0) & running[self._app]
+        lowest = np.full(len(self._apps), np.iinfo(np.int64).max)
+        np.minimum.at(lowest, self._app[open_], self._phase[open_])
+        return np.flatnonzero(open_ & (self._phase == lowest[self._app]))
+
+    def flows(self, rows: npt.NDArray[np.int64]) -> Flows:
+        """Some transfers as flows."""
+        none = np.zeros(len(rows))
+        return Flows(self._source[rows], self._target[rows], np.ones(len(rows), np.uint64), none)
+
+    def apps_left(self) -> list[App]:
+        """The applications with the bytes still to come."""
+        left: list[dict[int, int]] = [{} for _ in self._apps]
+        for app, index, size in zip(self._app.tolist(), self._index.tolist(), np.ceil(self.left), strict=True):
+            left[app][index] = int(size)
+        return [
+            app.model_copy(
+                update={
+                    "transfer": [
+                        transfer.model_copy(update={"bytes": of_app[index]})
+                        for index, transfer in enumerate(app.transfer)
+                    ]
+                }
+            )
+            for app, of_app in zip(self._apps, left, strict=True)
+        ]
+
+
+def _host(app: App, task: str, assignment: Mapping[str, str], host_at: Mapping[str, int]) -> int:
+    host = assignment.get(task)
+    if host is None:
+        raise GavotteError(f"task `{task}` of `{app.name}` has no host", hint="assign every task")
+    if host not in host_at:
+        raise GavotteError(
+            f"task `{task}` of `{app.name}` is on `{host}`, which is no host of the network",
+            hint="give the Network that it was placed on",
+        )
+    return host_at[host]
