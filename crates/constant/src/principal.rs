@@ -32,7 +32,8 @@ struct Tile {
     y: Vec<f64>,
 }
 
-/// Splits times into low rank and sparse errors: min |D|* + lambda |E|1 with A = D + E, lambda = 1/sqrt(max(n, m)).
+/// Splits times into low rank and sparse errors: min |D|* + lambda |E|1 with A = D + E, lambda = 1/sqrt(max(n, m)), over the root
+/// of the share of cells that were measured (Candès, Li, Ma, Wright 2011, Theorem 1.2).
 ///
 /// Inexact ALM (Lin, Chen, Ma 2010, Algorithm 5). m is much larger than n, so that singular values are thresholded through the n x n Gram
 /// matrix, and m x n state is passed once a step. Columns are first divided by their medians: without, links slower
@@ -54,7 +55,9 @@ pub fn principal(times: &Times) -> Principal {
     });
     let norm = eigen(start.0.clone()).values[0].max(0.0).sqrt();
     let whole: f64 = (0..n).map(|row| start.0[row][row]).sum();
-    let lambda = 1.0 / (n.max(times.pairs()) as f64).sqrt();
+    let known = state.iter().flat_map(|tile| &tile.a).filter(|a| !a.is_nan()).count();
+    let seen = known as f64 / (state.len() * n * LANES) as f64;
+    let lambda = 1.0 / (seen * n.max(times.pairs()) as f64).sqrt();
     let dual = norm.max(largest / lambda);
     let first = 1.25 / norm;
     for tile in &mut state {
@@ -228,12 +231,19 @@ fn rank_one(tiles: &mut [Tile], n: usize, scale: &[f64]) -> (Vec<f64>, Vec<f64>)
         mean = -mean;
     }
     let level = tiles.par_iter().flat_map_iter(|tile| {
-        let mut sums = [0.0; LANES];
+        // Onto the measured cells alone: what D puts into the others is shrunk.
+        let (mut sums, mut squares) = ([0.0; LANES], [0.0; LANES]);
         for (row, &u) in load.iter().enumerate() {
-            let span = row * LANES..(row + 1) * LANES;
-            for ((sum, &a), &e) in sums.iter_mut().zip(&tile.a[span.clone()]).zip(&tile.e[span]) {
-                *sum += u * (filled(a) - e);
+            for lane in 0..LANES {
+                let (a, e) = (tile.a[row * LANES + lane], tile.e[row * LANES + lane]);
+                if !a.is_nan() {
+                    sums[lane] += u * (a - e);
+                    squares[lane] += u * u;
+                }
             }
+        }
+        for (sum, square) in sums.iter_mut().zip(squares) {
+            *sum /= square;
         }
         sums
     });

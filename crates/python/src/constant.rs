@@ -2,7 +2,7 @@
 
 use gavotte_constant as constant;
 use gavotte_constant::{Times, TimesError, TreeError};
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use crate::errors::Error;
@@ -28,9 +28,10 @@ fn rows<'a>(times: &'a PyReadonlyArray2<'_, f64>) -> PyResult<Times<'a>> {
 #[pyfunction]
 pub(crate) fn column_quantile<'py>(
     py: Python<'py>,
-    times: PyReadonlyArray2<'py, f64>,
+    times: &Bound<'py, PyArray2<f64>>,
     share: f64,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let times = times.readonly();
     let rows = rows(&times)?;
     Ok(py.detach(|| constant::quantile(&rows, share)).into_pyarray(py))
 }
@@ -39,7 +40,8 @@ type Principal<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, u32
 
 /// Principal component pursuit.
 #[pyfunction]
-pub(crate) fn principal<'py>(py: Python<'py>, times: PyReadonlyArray2<'py, f64>) -> PyResult<Principal<'py>> {
+pub(crate) fn principal<'py>(py: Python<'py>, times: &Bound<'py, PyArray2<f64>>) -> PyResult<Principal<'py>> {
+    let times = times.readonly();
     let rows = rows(&times)?;
     let found = py.detach(|| constant::principal(&rows));
     Ok((
@@ -60,9 +62,10 @@ type Mode<'py> = (
 #[pyfunction]
 pub(crate) fn mode<'py>(
     py: Python<'py>,
-    times: PyReadonlyArray2<'py, f64>,
-    gaps: PyReadonlyArray1<'py, f64>,
+    times: &Bound<'py, PyArray2<f64>>,
+    gaps: &Bound<'py, PyArray1<f64>>,
 ) -> PyResult<Mode<'py>> {
+    let (times, gaps) = (times.readonly(), gaps.readonly());
     let (rows, gaps) = (rows(&times)?, gaps.as_slice()?);
     let found = py.detach(|| constant::mode(&rows, gaps));
     Ok((
@@ -77,7 +80,8 @@ type Tree<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<u32>>);
 
 /// A tree by the earliest completion first.
 #[pyfunction]
-pub(crate) fn ecef_tree<'py>(py: Python<'py>, weights: PyReadonlyArray2<'py, f64>, root: usize) -> PyResult<Tree<'py>> {
+pub(crate) fn ecef_tree<'py>(py: Python<'py>, weights: &Bound<'py, PyArray2<f64>>, root: usize) -> PyResult<Tree<'py>> {
+    let weights = weights.readonly();
     let values = weights.as_slice()?;
     let tree = py.detach(|| constant::ecef(values, root)).map_err(Error::from)?;
     let numbers = |hosts: Vec<usize>| -> Vec<u32> { hosts.into_iter().map(|host| host as u32).collect() };

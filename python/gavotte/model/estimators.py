@@ -89,15 +89,17 @@ def rpca(times: Floats) -> Estimate:
     On times, not rates: slow-downs are long, and large entries are what the pursuit can tell from the rest. Columns are
     divided by their medians first.
     """
-    newest = times[-RPCA_SNAPSHOTS:]
-    flat = _flat(newest)
+    flat = _flat(times)
+    # A snapshot or pair without any value would only pull the others towards what fills it.
+    rows = np.flatnonzero((flat > 0).any(axis=1))[-RPCA_SNAPSHOTS:]
+    if not rows.size:
+        return last(times)
+    flat = flat[rows]
     known = (flat > 0).any(axis=0)
-    if not known.any():
-        return last(newest)
-    constant = np.full(flat.shape[1], np.nan)
-    load, constant[known], _ = _core.principal(np.ascontiguousarray(flat[:, known]))
-    whole = np.concatenate([np.ones(len(times) - len(newest)), load / np.median(load)])
-    return Estimate(_square(constant, times), whole)
+    constant, load = np.full(flat.shape[1], np.nan), np.ones(len(times))
+    load[rows], constant[known], _ = _core.principal(np.ascontiguousarray(flat[:, known]))
+    load[rows] /= np.median(load[rows])
+    return Estimate(_square(constant, times), load)
 
 
 def mode(times: Floats) -> Estimate:
@@ -112,7 +114,7 @@ def band(times: Floats) -> Band:
     Args:
         times: (n, N, N) in any unit, NaN = not measured.
     """
-    _, constant, agreeing, width = _core.mode(_flat(times), _gaps(len(times)))
+    _, _, agreeing, width = _core.mode(_flat(times), _gaps(len(times)))
     return Band(float(width), agreeing.astype(np.int64).reshape(times.shape[1:]))
 
 

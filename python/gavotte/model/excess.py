@@ -1,8 +1,8 @@
 """What a link costs on average above its constant, where congestion belongs to links or hosts.
 
-A robust constant throws slow-downs away, and with them the true cost of a link that is slow every third time. The mean
-keeps them, and all chance with them. Between the two: each host's and each pair's mean excess, shrunk by how much of its
-spread is chance (empirical Bayes, in two steps).
+A robust constant throws slow-downs away, and with them the true cost of a link that is slow every third time. The
+mean keeps them, and all chance with them. Between the two: each host's and each pair's mean excess, shrunk by how much
+of its spread is chance (empirical Bayes, in two steps).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _shrunk(above: Floats) -> Floats:
     chance = float(np.nanmean(np.nanvar(above, axis=0, ddof=1))) / snapshots
     rest = np.nan_to_num(pair - base)
     off = ~np.isnan(pair)
-    return np.maximum(base + _weight(chance, rest[off]) * rest, 0.0)
+    return np.asarray(np.maximum(base + _weight(chance, rest[off]) * rest, 0.0))
 
 
 def _weight(chance: float, means: Floats) -> float:
