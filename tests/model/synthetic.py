@@ -15,7 +15,7 @@ def history(beta: Floats, hops: list[list[int]] | None = None, *, every_s: float
     return History(
         alpha_s=np.where(np.isnan(beta), np.nan, 1e-4),
         beta_Bps=beta,
-        time_s=np.arange(len(beta)) * every_s,
+        time_s=np.arange(len(beta), dtype=np.float64) * every_s,
         hosts=tuple(f"h{i}" for i in range(size)),
         hops=np.array(hops) if hops else np.zeros((size, size), dtype=np.int64),
         cpus=np.full(size, 4.0),

@@ -74,7 +74,7 @@ def test_a_network_that_moves_is_calibrated_again_sooner() -> None:
     still = disturbed(wanted, 10, rng, spikes=0.05)
     moving = still.copy()
     moving[5:, :6] *= 2
-    hours = np.arange(10) * 3600.0
+    hours = np.arange(10, dtype=np.float64) * 3600
     long, short = recalibrate_after_s(still, hours), recalibrate_after_s(moving, hours)
     assert long is not None
     assert short is not None
