@@ -21,9 +21,13 @@ __all__ = [
     "Problem",
     "Simulated",
     "build_profile",
+    "column_quantile",
+    "ecef_tree",
     "format_finish",
+    "mode",
     "parse_flows",
     "policies",
+    "principal",
     "version",
 ]
 
@@ -659,3 +663,55 @@ def parse_flows(text: bytes, hosts: list[str]) -> FlowList:
 
 def format_finish(ids: list[str], finish_s: _Floats) -> bytes:
     """Writes finish times as CSV with the columns `id,finish_s`."""
+
+def column_quantile(times: _Floats, share: float) -> _Floats:
+    """A quantile of each pair's times.
+
+    Args:
+        times: (n, M), contiguous; NaN or not above zero = not measured.
+        share: 0 = least, 1 = most.
+
+    Returns:
+        (M,); NaN = never measured.
+
+    Raises:
+        ValueError: for a matrix without entries.
+    """
+
+def principal(times: _Floats) -> tuple[_Floats, _Floats, int]:
+    """Principal component pursuit of (n, M) times.
+
+    Returns:
+        (n,) load of mean 1, (M,) constant, steps taken.
+
+    Raises:
+        ValueError: for a matrix without entries.
+    """
+
+def mode(times: _Floats, gaps: _Floats) -> tuple[_Floats, _Floats, npt.NDArray[np.uint32], float]:
+    """Rank one with a load, and each pair's most frequent time.
+
+    Args:
+        times: (n, M), contiguous; NaN or not above zero = not measured.
+        gaps: (n + 1,) mean spacing of the order statistics 1 and max(2, ceil(0.4 k)) of k standard normals.
+
+    Returns:
+        (n,) load of median 1, (M,) constant, (M,) snapshots that agree with it, band width.
+
+    Raises:
+        ValueError: for a matrix without entries.
+    """
+
+def ecef_tree(weights: _Floats, root: int) -> tuple[_Indices, _Indices]:
+    """A broadcast tree by the earliest completion first.
+
+    Args:
+        weights: (N, N) what one transfer takes, row = source; not finite = cannot be used.
+        root: who has the message.
+
+    Returns:
+        (N,) parent of each host, the root's is itself, and (N,) hosts in the order in which their transfers begin.
+
+    Raises:
+        ValueError: for weights that are no square, or a host that cannot be reached.
+    """

@@ -4,25 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.model.synthetic import history
 
 from gavotte.errors import GavotteError
-from gavotte.formats.history import Floats, History
 from gavotte.model import model
-
-
-def history(beta: Floats, hops: list[list[int]] | None = None) -> History:
-    size = beta.shape[1]
-    beta = beta.copy()
-    beta[:, range(size), range(size)] = np.nan
-    return History(
-        alpha_s=np.where(np.isnan(beta), np.nan, 1e-4),
-        beta_Bps=beta,
-        time_s=np.arange(len(beta), dtype=float),
-        hosts=tuple(f"h{i}" for i in range(size)),
-        hops=np.array(hops) if hops else np.zeros((size, size), dtype=np.int64),
-        cpus=np.full(size, 4.0),
-        memory_bytes=np.zeros(size, dtype=np.int64),
-    )
 
 
 @pytest.mark.parametrize(

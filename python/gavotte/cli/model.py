@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gavotte.cli.output import Json, emit_table, note
+from gavotte.cli.output import Json, Seed, emit_json, emit_table, note
 from gavotte.formats.rates import format_rate
 
 if TYPE_CHECKING:
     from gavotte.formats.network import Network
+    from gavotte.model import Constant, Findings
+
+PICTURES = ("png", "svg", "pdf")
 
 
 def model(
@@ -20,33 +23,99 @@ def model(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the Network.", metavar="N.network.json")
     ] = None,
-    method: Annotated[str, typer.Option("--method", help="median, mean, min or last of each pair's times.")] = "median",
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            help="auto (what decides best on snapshots held out), rpca, mode, median, mean, min, ewma, last.",
+        ),
+    ] = "auto",
     sharing: Annotated[
         str, typer.Option("--sharing", help="auto (as the evidence says), hose, pipe or groups.")
     ] = "auto",
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", help="Draw how the constant settles, and the constant.", metavar="FILE.png|svg|pdf"),
+    ] = None,
+    seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Learn one lasting value for each pair, and what caps each host."""
+    """Learn one lasting value for each pair, what caps each host, and whether tuning will pay."""
     from gavotte.errors import GavotteError
     from gavotte.formats.history import read_history
     from gavotte.formats.network import write_network
+    from gavotte.formats.reading import write_bytes
+    from gavotte.model import find_constant, judge
     from gavotte.model import model as learn
 
     kinds: dict[str, Literal["auto", "hose", "pipe", "groups"]]
     kinds = {"auto": "auto", "hose": "hose", "pipe": "pipe", "groups": "groups"}
     if sharing not in kinds:
         raise GavotteError(f"no sharing {sharing!r}", hint=f"choose one of {', '.join(kinds)}")
-    network = learn(read_history(history), method=method, sharing=kinds[sharing])
+    picture_kind = plot.suffix.removeprefix(".") if plot is not None else ""
+    if plot is not None and picture_kind not in PICTURES:
+        raise GavotteError(f"--plot {plot}: no such kind of picture", hint=f"end it in .{', .'.join(PICTURES)}")
+    measured = read_history(history)
+    constant = find_constant(measured, method=method, seed=seed)
+    network = learn(measured, sharing=kinds[sharing], constant=constant)
+    findings = judge(measured, constant)
     if output is not None:
         write_network(output, network)
+    if plot is not None:
+        from gavotte.model.plot import picture
+
+        write_bytes(plot, picture(constant, findings, kind=picture_kind))
     if as_json:
-        typer.echo(network.model_dump_json(indent=2))
-        return
-    _print(network)
+        emit_json(network.model_dump(mode="json") | {"constant": _document(constant, findings)})
+    else:
+        _print(network)
+        _tell(findings)
     for text in network.notes:
         note(f"warning: {text}")
-    if output is not None:
-        note(f"wrote {output}")
+    for path in (output, plot):
+        if path is not None:
+            note(f"wrote {path}")
+
+
+def _document(constant: Constant, findings: Findings) -> dict[str, Any]:
+    """What is known of the constant beyond the Network."""
+    gains = findings.gains
+    return {
+        "method": findings.method,
+        "snapshots": findings.snapshots,
+        "norm": vars(findings.norm),
+        "band": findings.band,
+        "load": findings.load.tolist(),
+        "gains": None if gains is None else {name: vars(interval) for name, interval in vars(gains).items()},
+        "held_out": [
+            {
+                "method": trial.method,
+                "broadcast_s": float(trial.broadcast_s.mean()),
+                "mapping_s": float(trial.mapping_s.mean()),
+            }
+            for trial in constant.choice.trials
+        ],
+        "steps": findings.steps,
+        "enough": findings.enough,
+        "recalibrate_after_s": findings.recalibrate_after_s,
+        "rate_low_bps": findings.rate_low_bps.tolist(),
+        "rate_high_bps": findings.rate_high_bps.tolist(),
+        "advice": list(findings.advice),
+        "seed": constant.seed,
+    }
+
+
+def _tell(findings: Findings) -> None:
+    """The same in words."""
+    norm = findings.norm
+    few = "s" * (findings.snapshots != 1)
+    note(
+        f"constant by {findings.method} from {findings.snapshots} snapshot{few}; norm {norm.share:.2f} at tolerance "
+        f"{norm.tolerance:.2f}, {norm.wide_share:.2f} at {norm.wide_tolerance:.2f}, load removed; "
+        f"band {findings.band:.3f}"
+    )
+    for text in findings.advice:
+        note(text)
 
 
 def _print(network: Network) -> None:

@@ -1,5 +1,21 @@
 """Learns what of a History lasts: a History goes in, a Network comes out."""
 
-from gavotte.model.constant import METHODS, model
+from gavotte.model.constant import METHODS, Constant, find_constant, model, transfer_times
+from gavotte.model.judging import Findings, judge
+from gavotte.model.stopping import Settled, settled
+from gavotte.model.subset import cost_of_subset, random_rings, usual_degree
 
-__all__ = ["METHODS", "model"]
+__all__ = [
+    "METHODS",
+    "Constant",
+    "Findings",
+    "Settled",
+    "cost_of_subset",
+    "find_constant",
+    "judge",
+    "model",
+    "random_rings",
+    "settled",
+    "transfer_times",
+    "usual_degree",
+]

@@ -1,0 +1,148 @@
+"""Finding the constant: error, time, memory and decisions of each method, beside pyrpca, on times with a known truth.
+
+    make bench-rpca [ARGS="--quick --seeds 8 --data FOLDER"]
+
+Error: root mean square of relative errors of the constant, the common scale taken out, 10 snapshots. Speed: each run alone in a
+child process, methods in turn; memory is the peak above what the process held before. Decisions: broadcast (earliest completion
+first) and mapping (greedy) from 10 snapshots, scored on 20 later ones, as change of cost against the plain mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from benches.machine import machine
+from benches.rpca.calibration import stopping, subsets
+from benches.rpca.cases import DECISIONS, MORE, NOTES, series
+from benches.rpca.decisions import METHODS, decided, percent
+from benches.rpca.once import methods, off
+from benches.rpca.seattle import table
+
+GOALS_S = {("rpca", 196): 0.2, ("rpca", 1024): 4.0, ("mode", 1024): 0.5}
+PARTS = ("speed", "recovery", "decisions", "calibration", "seattle")
+WORST = 0.015
+"""Cost of `auto` above the mean's that no case may pass."""
+
+
+def recovery(size: int, seeds: int, first: int, peer: bool) -> None:
+    """Who comes nearest to the truth."""
+    run = {name: method for name, method in methods().items() if peer or name != "pyrpca"}
+    print(f"\nerror of the constant, N={size}, n=10, mean of {seeds} seeds, * = least")
+    print(f"{'case':<20}" + "".join(f"{name:>9}" for name in run))
+    for case in (*NOTES, *MORE):
+        errors: dict[str, list[float]] = {name: [] for name in run}
+        for seed in range(first, first + seeds):
+            cloud, times, _ = series(case, size, 10, np.random.default_rng([seed, size]))
+            for name, method in run.items():
+                if name == "pyrpca" and case.missing:
+                    errors[name].append(float("nan"))  # it takes no missing cells
+                else:
+                    errors[name].append(off(method(times), cloud.truth_s))
+        means = {name: float(np.mean(values)) for name, values in errors.items()}
+        least = min(value for value in means.values() if value == value)
+        cells = ("-" if value != value else f"{value:.3f}{'*' * (value <= least)}" for value in means.values())
+        print(f"{case.name:<20}" + "".join(f"{cell:>9}" for cell in cells), flush=True)
+
+
+def speed(sizes: list[int], runs: int, seed: int, peer: bool) -> None:
+    """Time and memory, methods in turn."""
+    names = ["rpca", "mode", "median", "mean", *["pyrpca"] * peer]
+    print(f"\ntime and memory at p=.10, median of {runs} runs each in a process of its own; x = by ours of rpca")
+    print(f"{'N':>5} {'method':<8} {'wall s':>8} {'cpu s':>8} {'peak MB':>8} {'rms':>6} {'x':>6}  goal")
+    for size in sizes:
+        found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+        for _ in range(runs):
+            for name in names:
+                command = [sys.executable, "-m", "benches.rpca.once", name, str(size), str(seed)]
+                ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+                if ran.returncode == 0:
+                    found[name].append(json.loads(ran.stdout))
+                else:
+                    print(f"{name} at {size}: {(ran.stderr.strip().splitlines() or ['ended'])[-1]}")
+        ours = statistics.median(row["wall_s"] for row in found["rpca"])
+        for name, rows in found.items():
+            if not rows:
+                continue
+            middle = {key: statistics.median(row[key] for row in rows) for key in rows[0]}
+            goal = GOALS_S.get((name, size))
+            verdict = "" if goal is None else f"<= {goal} s: {'met' if middle['wall_s'] <= goal else 'MISSED'}"
+            print(
+                f"{size:>5} {name:<8} {middle['wall_s']:>8.3f} {middle['cpu_s']:>8.3f} {middle['peak_mb']:>8.0f} "
+                f"{middle['rms']:>6.3f} {middle['wall_s'] / ours:>6.2f}  {verdict}",
+                flush=True,
+            )
+
+
+def decisions(size: int, seeds: int, first: int) -> None:
+    """What it is worth."""
+    columns = (*METHODS[1:], "truth", "auto")
+    print(
+        f"\ncost of decisions against the mean's in %, N={size}, {seeds} seeds ± standard error: broadcast, then mapping\n"
+        f"{'case':<20}" + "".join(f"{name:>13}" for name in columns) + "  auto, both"
+    )
+    misses = []
+    for case in (*DECISIONS, *MORE):
+        found = decided(case, size, seeds, first)
+        auto = float(np.expm1(np.mean(found.both["auto"])))
+        if auto > WORST:
+            misses.append(f"{case.name} ({100 * auto:+.1f} %)")
+        print(
+            f"{case.name:<20}"
+            + "".join(f"{percent(found.broadcast[name]):>13}" for name in columns)
+            + f"  {percent(found.both['auto'])}\n{'':<20}"
+            + "".join(f"{percent(found.mapping[name]):>13}" for name in columns)
+            + f"  {', '.join(f'{found.picked.count(p)} {p}' for p in sorted(set(found.picked)))}",
+            flush=True,
+        )
+    goal = "met" if not misses else f"MISSED: {', '.join(misses)}"
+    print(f"auto never above the mean by more than {100 * WORST:.1f} % of cost in any case: {goal}")
+
+
+def main() -> None:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="small sizes, two seeds")
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=0, help="the first of them")
+    parser.add_argument("--runs", type=int, default=3, help="of each method and size, for speed")
+    parser.add_argument("--data", type=Path, help="folder of the NetLatency series of Seattle")
+    parser.add_argument("--only", choices=PARTS)
+    arguments = parser.parse_args()
+    try:
+        import pyrpca  # noqa: F401
+    except ImportError:
+        peer = False
+    else:
+        peer = True
+    seeds = 2 if arguments.quick else arguments.seeds
+    print(f"machine: {machine()}\nseeds: {arguments.seed} to {arguments.seed + seeds - 1}")
+    if not peer:
+        print("pyrpca is not installed and left out")
+    wanted = {arguments.only} if arguments.only else set(PARTS)
+    if "speed" in wanted:
+        speed([64, 196] if arguments.quick else [64, 196, 512, 1024], arguments.runs, arguments.seed, peer)
+    if "recovery" in wanted:
+        recovery(64, seeds, arguments.seed, peer)
+    if "decisions" in wanted:
+        decisions(64 if arguments.quick else 128, seeds, arguments.seed)
+    if "calibration" in wanted:
+        size = 64 if arguments.quick else 196
+        print("\nstopping rule, N=64\n" + "\n".join(stopping(64, seeds, arguments.seed)), flush=True)
+        print("\nsome pairs only\n" + "\n".join(subsets(size, seeds, arguments.seed)), flush=True)
+    if "seattle" in wanted:
+        if arguments.data is not None and arguments.data.is_dir():
+            print("\nNetLatency, Seattle\n" + "\n".join(table(arguments.data, arguments.seed)))
+        else:
+            print("\nno --data with the NetLatency series of Seattle: left out")
+    print(f"load at the end {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""The real series: round trips between 99 PlanetLab nodes, which have no truth but a future."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from gavotte.formats.history import Floats
+from gavotte.model.choosing import EXCESS, choose, estimate
+from gavotte.model.estimators import ESTIMATORS, band, load_of
+from gavotte.model.findings import norm
+
+LEARN = 10
+
+
+def frames(folder: Path) -> Floats:
+    """(n, N, N) seconds; what is zero was not measured."""
+    files = sorted(folder.glob("SeattleData_*"), key=lambda path: int(path.name.rpartition("_")[2]))
+    times = np.stack([np.loadtxt(path) for path in files])
+    return np.where(times > 0, times, np.nan)
+
+
+def table(folder: Path, seed: int) -> list[str]:
+    """Learns from 10 frames, tells the 10 after them, all along the series."""
+    times = frames(folder)
+    rows: dict[str, list[tuple[float, float]]] = {}
+    norms, picks = [], []
+    for start in range(0, len(times) - 2 * LEARN + 1, LEARN):
+        learnt, later = times[start : start + LEARN], times[start + LEARN : start + 2 * LEARN]
+        chosen = choose(learnt, seed=seed)
+        picks.append(chosen.method)
+        found = {name: estimate(learnt, name) for name in (*ESTIMATORS, "mode" + EXCESS, "rpca" + EXCESS)}
+        found["auto"] = estimate(learnt, chosen.method)
+        norms.append(norm(learnt, found["mode"], band(learnt).width))
+        for name, constant in found.items():
+            ratio = later / (load_of(later, constant)[:, None, None] * constant)
+            ratio = ratio[np.isfinite(ratio)]
+            typical, mean = np.median(np.abs(ratio - 1)), np.nanmean(np.abs(later - constant)) / np.nanmean(later)
+            rows.setdefault(name, []).append((float(typical), float(mean)))
+    spans = len(picks)
+    lines = [
+        f"{len(times)} frames of {times.shape[1]} nodes, {100 * np.isnan(times).mean():.1f} % missing; {spans} spans of "
+        f"{LEARN} frames learnt, {LEARN} foretold",
+        f"norm {np.mean([n.share for n in norms]):.2f} at {norms[0].tolerance:.2f}; auto took {', '.join(picks)}",
+        f"{'method':<12} {'median off':>11} {'mean off':>10}",
+    ]
+    for name, errors in sorted(rows.items(), key=lambda row: float(np.mean([e[0] for e in row[1]]))):
+        typical, mean = np.mean(errors, axis=0)
+        lines.append(f"{name:<12} {100 * typical:>9.1f} % {100 * mean:>8.1f} %")
+    return lines

@@ -1,0 +1,92 @@
+//! What lasts of measured times, and trees over it.
+
+use gavotte_constant as constant;
+use gavotte_constant::{Times, TimesError, TreeError};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+
+use crate::errors::Error;
+
+impl From<TimesError> for Error {
+    fn from(error: TimesError) -> Self {
+        Self::Value(error.to_string())
+    }
+}
+
+impl From<TreeError> for Error {
+    fn from(error: TreeError) -> Self {
+        Self::Value(error.to_string())
+    }
+}
+
+fn rows<'a>(times: &'a PyReadonlyArray2<'_, f64>) -> PyResult<Times<'a>> {
+    let snapshots = times.shape()[0];
+    Ok(Times::new(times.as_slice()?, snapshots).map_err(Error::from)?)
+}
+
+/// A quantile of each column.
+#[pyfunction]
+pub(crate) fn column_quantile<'py>(
+    py: Python<'py>,
+    times: &Bound<'py, PyArray2<f64>>,
+    share: f64,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let times = times.readonly();
+    let rows = rows(&times)?;
+    Ok(py.detach(|| constant::quantile(&rows, share)).into_pyarray(py))
+}
+
+type Principal<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, u32);
+
+/// Principal component pursuit.
+#[pyfunction]
+pub(crate) fn principal<'py>(py: Python<'py>, times: &Bound<'py, PyArray2<f64>>) -> PyResult<Principal<'py>> {
+    let times = times.readonly();
+    let rows = rows(&times)?;
+    let found = py.detach(|| constant::principal(&rows));
+    Ok((
+        found.load.into_pyarray(py),
+        found.constant.into_pyarray(py),
+        found.steps,
+    ))
+}
+
+type Mode<'py> = (
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray1<f64>>,
+    Bound<'py, PyArray1<u32>>,
+    f64,
+);
+
+/// Rank one with a load.
+#[pyfunction]
+pub(crate) fn mode<'py>(
+    py: Python<'py>,
+    times: &Bound<'py, PyArray2<f64>>,
+    gaps: &Bound<'py, PyArray1<f64>>,
+) -> PyResult<Mode<'py>> {
+    let (times, gaps) = (times.readonly(), gaps.readonly());
+    let (rows, gaps) = (rows(&times)?, gaps.as_slice()?);
+    let found = py.detach(|| constant::mode(&rows, gaps));
+    Ok((
+        found.load.into_pyarray(py),
+        found.constant.into_pyarray(py),
+        found.agreeing.into_pyarray(py),
+        found.band,
+    ))
+}
+
+type Tree<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<u32>>);
+
+/// A tree by the earliest completion first.
+#[pyfunction]
+pub(crate) fn ecef_tree<'py>(py: Python<'py>, weights: &Bound<'py, PyArray2<f64>>, root: usize) -> PyResult<Tree<'py>> {
+    let weights = weights.readonly();
+    let values = weights.as_slice()?;
+    let tree = py.detach(|| constant::ecef(values, root)).map_err(Error::from)?;
+    let numbers = |hosts: Vec<usize>| -> Vec<u32> { hosts.into_iter().map(|host| host as u32).collect() };
+    Ok((
+        numbers(tree.parent).into_pyarray(py),
+        numbers(tree.order).into_pyarray(py),
+    ))
+}

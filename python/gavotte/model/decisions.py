@@ -1,0 +1,161 @@
+"""The decisions that a constant is for, small: a broadcast tree and a mapping, and what they take in one snapshot.
+
+They choose between estimators and tell what tuning gains; the trees to run by come from `gavotte collective`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gavotte import _core
+from gavotte.formats.history import Floats
+
+Indices = npt.NDArray[np.int64]
+
+TASK_DEGREE = 8
+TASK_BYTES = (5e6, 10e6)
+"""Task graphs as in the RPCA paper, section V-A, sparse enough that a mapping has something to choose."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A broadcast tree.
+
+    Attributes:
+        parent: (N,) who sends to each host; the root's is itself.
+        order: hosts in the order in which their transfers begin, the root first.
+    """
+
+    parent: Indices
+    order: Indices
+
+
+def earliest_first(times: Floats, root: int) -> Tree:
+    """Earliest completion first over (N, N) transfer times, NaN = not usable.
+
+    Raises:
+        ValueError: when a host cannot be reached.
+    """
+    parent, order = _core.ecef_tree(np.ascontiguousarray(times), root)
+    return Tree(parent.astype(np.int64), order.astype(np.int64))
+
+
+def binomial(size: int, root: int) -> Tree:
+    """The binomial tree by rank, as MPICH's broadcast: the farthest first."""
+    parent, order = np.full(size, root), [root]
+
+    def feed(rank: int, mask: int) -> Iterator[tuple[int, int, int]]:
+        while mask:
+            if rank + mask < size:
+                yield rank, rank + mask, mask >> 1
+            mask >>= 1
+
+    top = 1 << max(0, (size - 1).bit_length() - 1)
+    queue = [feed(0, top)] if size > 1 else []
+    while queue:  # one transfer of each sender a round
+        later = []
+        for sender in queue:
+            for rank, child, mask in sender:
+                parent[(child + root) % size] = (rank + root) % size
+                order.append((child + root) % size)
+                later += [sender, feed(child, mask)]
+                break
+        queue = later
+    return Tree(parent, np.array(order))
+
+
+def broadcast_s(tree: Tree, times: Floats) -> Floats:
+    """Time until the last host has the message: a host sends to one child after the other.
+
+    Args:
+        tree: who sends to whom.
+        times: (..., N, N) transfer times.
+
+    Returns:
+        (...) seconds.
+    """
+    ready = np.zeros((times.shape[-1], *times.shape[:-2]))
+    for host in tree.order[1:].tolist():
+        sender = int(tree.parent[host])
+        ready[host] = ready[sender] = ready[sender] + times[..., sender, host]
+    return np.asarray(ready.max(axis=0))
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """As many tasks as hosts: transfers source[k] to target[k] of bytes[k]."""
+
+    source: Indices
+    target: Indices
+    bytes: Floats
+
+
+def random_tasks(size: int, seed: int) -> Tasks:
+    """Each task sends to `TASK_DEGREE` others at random."""
+    rng = np.random.default_rng(seed)
+    degree = min(TASK_DEGREE, size - 1)
+    source = np.repeat(np.arange(size), degree)
+    target = np.concatenate([(i + 1 + rng.permutation(size - 1)[:degree]) % size for i in range(size)])
+    return Tasks(source, target, rng.uniform(*TASK_BYTES, len(source)))
+
+
+def mapped(tasks: Tasks, times: Floats) -> Indices:
+    """Which host each task goes to: the greedy heuristic of Hoefler and Snir (2011, section 4.2).
+
+    The heaviest task goes to the host of most bandwidth; then always the heaviest edge from a placed task to one that
+    is not, onto the free host nearest to the placed one.
+
+    Args:
+        tasks: as many as hosts.
+        times: (N, N) time of a unit between hosts.
+    """
+    size = times.shape[0]
+    both = np.where(np.isnan(times), np.inf, times)
+    both = both + both.T
+    np.fill_diagonal(both, np.inf)
+    near: list[list[tuple[float, int]]] = [[] for _ in range(size)]
+    for source, target, weight in zip(tasks.source.tolist(), tasks.target.tolist(), tasks.bytes.tolist(), strict=True):
+        near[source].append((weight, target))
+        near[target].append((weight, source))
+    weight_of = np.array([sum(weight for weight, _ in edges) for edges in near])
+    bandwidth = (1 / both).sum(axis=1)
+    place = np.full(size, -1)
+    free = np.ones(size, dtype=bool)
+    while (place < 0).any():
+        start = int(np.where(place < 0, weight_of, -1.0).argmax())
+        heap: list[tuple[float, int, int]] = []
+
+        def put(task: int, host: int) -> None:
+            place[task], free[host] = host, False
+            for weight, other in near[task]:
+                if place[other] < 0:
+                    heapq.heappush(heap, (-weight, other, task))  # noqa: B023 - called in this round only
+
+        put(start, int(np.where(free, bandwidth, -1.0).argmax()))
+        while heap:
+            _, task, neighbour = heapq.heappop(heap)
+            if place[task] < 0:
+                put(task, int(np.where(free, both[place[neighbour]], np.inf).argmin()))
+    return place
+
+
+def mapping_s(tasks: Tasks, place: Indices, times: Floats) -> Floats:
+    """Time of the busiest host: each sends what its task sends, one after the other.
+
+    Args:
+        tasks: who sends how much to whom.
+        place: (N,) host of each task.
+        times: (..., N, N) time of one byte.
+
+    Returns:
+        (...) seconds.
+    """
+    took = times[..., place[tasks.source], place[tasks.target]] * tasks.bytes
+    load = np.zeros((times.shape[-1], *times.shape[:-2]))
+    np.add.at(load, tasks.source, np.moveaxis(took, -1, 0))
+    return np.asarray(load.max(axis=0))

@@ -1,0 +1,169 @@
+"""One lasting value of each pair from its values over time. Pure: times in, times out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from gavotte import _core
+from gavotte.formats.history import Floats
+
+EWMA_WEIGHT = 0.3
+"""Of the newer value, as the RPCA paper's notes on heuristics leave open; 0.3 forgets half in two snapshots."""
+
+RPCA_SNAPSHOTS = 100
+"""The newest so many; more cost the cube of their number and change nothing."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What lasts.
+
+    Attributes:
+        constant: (N, N) in the unit of the input, NaN = never measured.
+        load: (n,) factor of each snapshot on all pairs at once; median 1.
+    """
+
+    constant: Floats
+    load: Floats
+
+
+@dataclass(frozen=True)
+class Band:
+    """How undisturbed values scatter, by the mode (rank one with a load).
+
+    Attributes:
+        width: standard deviation of their logarithm, of a typical pair.
+        agreeing: (N, N) in how many snapshots a pair was at its constant.
+    """
+
+    width: float
+    agreeing: npt.NDArray[np.int64]
+
+
+Estimator = Callable[[Floats], Estimate]
+
+
+def last(times: Floats) -> Estimate:
+    """The newest value of each pair, however old."""
+    newest = times[-1].copy()
+    for earlier in times[-2::-1]:
+        newest = np.where(np.isnan(newest), earlier, newest)
+    return _with_load(times, newest)
+
+
+def ewma(times: Floats) -> Estimate:
+    """Exponentially weighted mean, oldest first, weight `EWMA_WEIGHT` of each newer value."""
+    mean = times[0].copy()
+    for newer in times[1:]:
+        mixed = (1 - EWMA_WEIGHT) * mean + EWMA_WEIGHT * newer
+        mean = np.where(np.isnan(newer), mean, np.where(np.isnan(mean), newer, mixed))
+    return _with_load(times, mean)
+
+
+def mean(times: Floats) -> Estimate:
+    """The mean of each pair's times: the "Heuristics" of the RPCA paper, section V-A."""
+    known = np.isfinite(times)
+    count = known.sum(axis=0)
+    total = np.where(known, times, 0.0).sum(axis=0)
+    return _with_load(times, np.where(count > 0, total / np.maximum(count, 1), np.nan))
+
+
+def median(times: Floats) -> Estimate:
+    """Least L1 error with identical rows."""
+    return _with_load(times, _quantile(times, 0.5))
+
+
+def least(times: Floats) -> Estimate:
+    """The best ever seen."""
+    return _with_load(times, _quantile(times, 0.0))
+
+
+def rpca(times: Floats) -> Estimate:
+    """Principal component pursuit (RPCA paper, section IV), the rank-one part of its low-rank matrix.
+
+    On times, not rates: slow-downs are long, and large entries are what the pursuit can tell from the rest. Columns are
+    divided by their medians first.
+    """
+    flat = _flat(times)
+    # A snapshot or pair without any value would only pull the others towards what fills it.
+    rows = np.flatnonzero((flat > 0).any(axis=1))[-RPCA_SNAPSHOTS:]
+    if not rows.size:
+        return last(times)
+    flat = flat[rows]
+    known = (flat > 0).any(axis=0)
+    constant, load = np.full(flat.shape[1], np.nan), np.ones(len(times))
+    load[rows], constant[known], _ = _core.principal(np.ascontiguousarray(flat[:, known]))
+    load[rows] /= np.median(load[rows])
+    return Estimate(_square(constant, times), load)
+
+
+def mode(times: Floats) -> Estimate:
+    """Rank one with a load of each snapshot, and each pair's most frequent value: the paper's section III literally."""
+    load, constant, _, _ = _core.mode(_flat(times), _gaps(len(times)))
+    return Estimate(_square(constant, times), load)
+
+
+def band(times: Floats) -> Band:
+    """How undisturbed values scatter.
+
+    Args:
+        times: (n, N, N) in any unit, NaN = not measured.
+    """
+    _, _, agreeing, width = _core.mode(_flat(times), _gaps(len(times)))
+    return Band(float(width), agreeing.astype(np.int64).reshape(times.shape[1:]))
+
+
+ESTIMATORS: dict[str, Estimator] = {
+    "rpca": rpca,
+    "mode": mode,
+    "median": median,
+    "mean": mean,
+    "min": least,
+    "ewma": ewma,
+    "last": last,
+}
+"""Each takes (n, N, N) times, row = source, NaN = not measured."""
+
+
+def load_of(times: Floats, constant: Floats) -> Floats:
+    """(n,) median over pairs of time by constant, 1 where nothing was measured; median 1."""
+    ratio = _flat(times) / constant.ravel()
+    rows = [row[np.isfinite(row)] for row in ratio]
+    load = np.array([float(np.median(row)) if row.size else 1.0 for row in rows])
+    middle = float(np.median(load))
+    return load / middle if middle > 0 else np.ones(len(load))
+
+
+def _with_load(times: Floats, constant: Floats) -> Estimate:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return Estimate(constant, load_of(times, constant))
+
+
+def _quantile(times: Floats, share: float) -> Floats:
+    return _square(_core.column_quantile(_flat(times), share), times)
+
+
+def _flat(times: Floats) -> Floats:
+    return np.ascontiguousarray(times.reshape(len(times), -1), dtype=np.float64)
+
+
+def _square(constant: Floats, times: Floats) -> Floats:
+    """The matrix; a pair whose only values are zero has zero."""
+    square = constant.reshape(times.shape[1:])
+    zero = np.isnan(square) & (times == 0).any(axis=0)
+    return np.where(zero, 0.0, square)
+
+
+def _gaps(snapshots: int) -> Floats:
+    """Mean spacing of the order statistics 1 and max(2, ceil(0.4 k)) of k standard normals (Blom 1958)."""
+    gaps = np.zeros(snapshots + 1)
+    quantile = NormalDist().inv_cdf
+    for k in range(2, snapshots + 1):
+        upper = max(2, int(np.ceil(0.4 * k)))
+        gaps[k] = quantile((upper - 0.375) / (k + 0.25)) - quantile(0.625 / (k + 0.25))
+    return gaps

@@ -1,0 +1,193 @@
+"""What snapshots say of themselves: how much of them is error, how sure the constant is, and what it is worth."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from gavotte.formats.history import Floats
+from gavotte.model.choosing import MAX_HOSTS, Choice, Trial, estimate
+from gavotte.model.estimators import band, load_of
+
+TOLERANCE = 0.10
+"""A time off by more than this share counts as error: the RPCA paper's zero norm needs a tolerance, and gives none."""
+
+NEAR_ENOUGH = 0.10
+"""Share of pairs that may still be off: section V-C chooses its time step so."""
+
+VOLATILE = 0.5
+"""Norm above which the RPCA paper, section V-E, finds tuning to gain little."""
+
+Z95 = 1.96
+MEDIAN_PENALTY = 1.25
+"""Standard error of a median-like centre over that of a mean."""
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Share of measured times that are off load x constant, diagonal and missing left out.
+
+    Attributes:
+        share: by more than `tolerance`.
+        tolerance: relative.
+        wide_share: by more than `wide_tolerance`, three band widths: slow-downs alone, without the band.
+        wide_tolerance: relative.
+    """
+
+    share: float
+    tolerance: float
+    wide_share: float
+    wide_tolerance: float
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Gains:
+    """What decisions from the constant save on snapshots that they have not seen, as shares of time.
+
+    Attributes:
+        broadcast: over the binomial tree by rank.
+        mapping: over the mapping in order of rank.
+        broadcast_over_mean: over the same tree built from the plain mean.
+        mapping_over_mean: over the same mapping built from the plain mean.
+    """
+
+    broadcast: Interval
+    mapping: Interval
+    broadcast_over_mean: Interval
+    mapping_over_mean: Interval
+
+
+def norm(times: Floats, constant: Floats, width: float) -> Norm:
+    """`Norm(N_E)` of the RPCA paper, section IV-A, with the load of each snapshot taken out first.
+
+    Without that, a load that varies by 30 % reads as 0.7 to 0.9 where 0.12 is true.
+
+    Args:
+        times: (n, N, N), NaN = not measured.
+        constant: (N, N) in the same unit.
+        width: of the band.
+    """
+    off = np.abs(_free(times, constant) - 1)
+    off = off[np.isfinite(off)]
+    wide = 3 * width
+    if not off.size:
+        return Norm(0.0, TOLERANCE, 0.0, wide)
+    return Norm(float((off > TOLERANCE).mean()), TOLERANCE, float((off > wide).mean()), wide)
+
+
+def interval(times: Floats, constant: Floats) -> tuple[Floats, Floats, float]:
+    """The 95 % interval of each pair's constant, from the band's width and how many snapshots agree with it.
+
+    Returns:
+        (N, N) low and high in the unit of `times`, and the band's width. A pair that one snapshot alone
+        speaks for has an interval only because others show the band.
+    """
+    found = band(times)
+    error = Z95 * MEDIAN_PENALTY * found.width / np.sqrt(np.maximum(found.agreeing, 1))
+    return constant * np.exp(-error), constant * np.exp(error), found.width
+
+
+def steps(times: Floats, method: str, *, seed: int = 0) -> list[float]:
+    """The RPCA paper's Fig. 5: the constant from the first k snapshots against that from all.
+
+    Returns:
+        For k = 1 to n, the share of pairs that differ by more than `TOLERANCE`, one factor for all pairs taken out. Of
+        more than `MAX_HOSTS` hosts, so many at random.
+    """
+    size = times.shape[1]
+    if size > MAX_HOSTS:
+        kept = np.sort(np.random.default_rng(seed).permutation(size)[:MAX_HOSTS])
+        times = np.ascontiguousarray(times[:, kept][:, :, kept])
+    whole = estimate(times, method)
+    shares = []
+    for count in range(1, len(times) + 1):
+        part = estimate(times[:count], method) if count < len(times) else whole
+        shares.append(differing(part, whole))
+    return shares
+
+
+def differing(one: Floats, other: Floats) -> float:
+    """Share of pairs known to both that differ by more than `TOLERANCE`, one factor for all pairs taken out."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (one / other)[np.isfinite(one / other)]
+    if not ratio.size:
+        return 0.0
+    return float((np.abs(ratio / np.median(ratio) - 1) > TOLERANCE).mean())
+
+
+def enough(shares: list[float]) -> int | None:
+    """The least number of snapshots from which on at most `NEAR_ENOUGH` of the pairs are off; None = more are needed.
+
+    All snapshots agree with themselves, so the last step shows nothing.
+    """
+    good = [share <= NEAR_ENOUGH for share in shares[:-1]]
+    if not good or not good[-1]:
+        return None
+    return len(good) - next((k for k, ok in enumerate(reversed(good)) if not ok), len(good)) + 1
+
+
+def gains(choice: Choice, method: str) -> Gains | None:
+    """What the held-out trials say of a method; None where nothing was held out."""
+    chosen, base, plain = choice.trial(method), choice.trial("mean"), choice.untuned
+    if chosen is None or base is None or plain is None:
+        return None
+
+    def saved(other: Trial) -> tuple[Interval, Interval]:
+        return (
+            _interval(1 - chosen.broadcast_s.mean(axis=1) / other.broadcast_s.mean(axis=1)),
+            _interval(1 - chosen.mapping_s.mean(axis=1) / other.mapping_s.mean(axis=1)),
+        )
+
+    return Gains(*saved(plain), *saved(base))
+
+
+def recalibrate_after_s(times: Floats, time_s: Floats) -> float | None:
+    """How long the constant may be trusted: until about `NEAR_ENOUGH` of the hosts' pairs have moved, by the past.
+
+    The share of pairs whose constants of the first and of the second half differ, over half the time that the
+    snapshots span. Where none has moved, hosts are counted, and the rule of three bounds the rate from above.
+
+    Returns:
+        Seconds, or None with fewer than six snapshots or no span.
+    """
+    count, span_s = len(times), float(time_s[-1] - time_s[0])
+    if count < 6 or span_s <= 0:
+        return None
+    half = count // 2
+    older, newer = (estimate(np.ascontiguousarray(part), "mode") for part in (times[:half], times[half:]))
+    width = band(times).width
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = newer / older
+    ratio = ratio[np.isfinite(ratio)]
+    # Halves differ by chance, too.
+    chance = max(TOLERANCE, 4 * MEDIAN_PENALTY * width * math.sqrt(2 / half))
+    share = float((np.abs(np.log(ratio / np.median(ratio))) > chance).mean()) if ratio.size else 0.0
+    return float(NEAR_ENOUGH * (span_s / 2) / max(share, 3 / (times.shape[1] * max(1, half))))
+
+
+def _free(times: Floats, constant: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(times / (load_of(times, constant)[:, None, None] * constant))
+
+
+def _interval(shares: Floats) -> Interval:
+    """Mean and 95 % interval over snapshots."""
+    mean, count = float(shares.mean()), len(shares)
+    if count < 2:
+        return Interval(mean, -math.inf, math.inf)
+    # Student's t at 97.5 % to 1 % from three degrees of freedom on (Abramowitz and Stegun 26.7.5).
+    free = count - 1
+    student = Z95 + (Z95**3 + Z95) / (4 * free) + (5 * Z95**5 + 16 * Z95**3 + 3 * Z95) / (96 * free**2)
+    error = student * float(shares.std(ddof=1)) / math.sqrt(count)
+    return Interval(mean, mean - error, mean + error)

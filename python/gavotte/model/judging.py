@@ -1,0 +1,146 @@
+"""Advice in words, from what a History says of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gavotte.formats.history import Floats, History
+from gavotte.model.choosing import BASE, trials
+from gavotte.model.constant import Constant, transfer_times
+from gavotte.model.estimators import load_of
+from gavotte.model.findings import (
+    NEAR_ENOUGH,
+    TOLERANCE,
+    VOLATILE,
+    Gains,
+    Interval,
+    Norm,
+    enough,
+    gains,
+    interval,
+    norm,
+    recalibrate_after_s,
+    steps,
+)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """How far a constant can be trusted, and what it is good for.
+
+    Attributes:
+        method: how the constant was found.
+        snapshots: how many it rests on.
+        rate_low_bps: (N, N) lower end of each pair's 95 % interval.
+        rate_high_bps: (N, N) upper end.
+        load: (n,) factor of each snapshot on all times at once; median 1.
+        band: standard deviation of the logarithm of undisturbed times.
+        norm: how much of the snapshots is error.
+        gains: what decisions save; None with fewer than three snapshots or hosts.
+        steps: share of pairs still off after 1 to n snapshots (the RPCA paper's Fig. 5).
+        enough: snapshots from which on few pairs were off; None = more are needed.
+        recalibrate_after_s: how long to trust it; None = not known.
+        advice: all that in sentences.
+    """
+
+    method: str
+    snapshots: int
+    rate_low_bps: Floats
+    rate_high_bps: Floats
+    load: Floats
+    band: float
+    norm: Norm
+    gains: Gains | None
+    steps: list[float]
+    enough: int | None
+    recalibrate_after_s: float | None
+    advice: tuple[str, ...]
+
+
+def judge(history: History, constant: Constant) -> Findings:
+    """Judges a constant by the snapshots it came from. The gains are of snapshots held out.
+
+    Args:
+        history: what `constant` was found from.
+        constant: what lasts.
+    """
+    seconds_per_byte = 1 / history.beta_Bps
+    low_bps, high_bps, width = _interval_bps(seconds_per_byte, constant)
+    error = norm(seconds_per_byte, 8 / constant.rate_bps, width)
+    times = transfer_times(history)
+    choice = constant.choice
+    if not choice.trials:
+        choice = trials(times, candidates=sorted({BASE, constant.method}), seed=constant.seed)
+    saved = gains(choice, constant.method)
+    shares = steps(times, constant.method, seed=constant.seed)
+    needed = enough(shares)
+    after_s = recalibrate_after_s(times, history.time_s)
+    advice = (
+        _worth(error, saved),
+        _snapshots(shares, needed),
+        _again(after_s, history.snapshots),
+    )
+    return Findings(
+        method=constant.method,
+        snapshots=history.snapshots,
+        rate_low_bps=low_bps,
+        rate_high_bps=high_bps,
+        load=load_of(seconds_per_byte, 8 / constant.rate_bps),
+        band=width,
+        norm=error,
+        gains=saved,
+        steps=shares,
+        enough=needed,
+        recalibrate_after_s=after_s,
+        advice=advice,
+    )
+
+
+def _interval_bps(seconds_per_byte: Floats, constant: Constant) -> tuple[Floats, Floats, float]:
+    fast, slow, width = interval(seconds_per_byte, 8 / constant.rate_bps)
+    return 8 / slow, 8 / fast, width
+
+
+def _worth(error: Norm, saved: Gains | None) -> str:
+    if saved is None:
+        return "too few snapshots or hosts to tell what tuning gains: take at least 3 of each"
+    sure = {name: gain for name, gain in (("broadcast", saved.broadcast), ("mapping", saved.mapping)) if gain.low > 0}
+    both = f"broadcast {_percent(saved.broadcast)}, mapping {_percent(saved.mapping)} on snapshots held out"
+    if sure:
+        volatile = f"; the network is volatile (norm {error.share:.2f})" if error.share > VOLATILE else ""
+        return f"network-aware {' and '.join(sure)} pay{'s' * (len(sure) == 1)} here: {both}{volatile}"
+    if error.share > VOLATILE:
+        return f"too volatile to tune for (norm {error.share:.2f}, above {VOLATILE}): {both}"
+    return f"tuning will not pay here, the gain may be none: {both}"
+
+
+def _snapshots(shares: list[float], needed: int | None) -> str:
+    if len(shares) < 3:
+        return "take more snapshots to see how many are enough"
+    if needed is None:
+        return (
+            f"{len(shares)} snapshots are not enough: the last one changed {100 * shares[-2]:.0f} % of the pairs "
+            f"by more than {100 * TOLERANCE:.0f} %"
+        )
+    return (
+        f"{needed} of {len(shares)} snapshots were enough: from then on at most {100 * NEAR_ENOUGH:.0f} % of the pairs "
+        f"were more than {100 * TOLERANCE:.0f} % off the constant of all"
+    )
+
+
+def _again(after_s: float | None, snapshots: int) -> str:
+    if after_s is None:
+        few = "take at least 6" if snapshots < 6 else "spread them over time"
+        return f"the snapshots do not show when to calibrate again: {few}"
+    return f"calibrate again after {_duration(after_s)}, or as soon as operations take other times than expected"
+
+
+def _percent(gain: Interval) -> str:
+    return f"{100 * gain.mean:.0f} % ({100 * gain.low:.0f} to {100 * gain.high:.0f} %)"
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{max(seconds, 1):.0f} s"

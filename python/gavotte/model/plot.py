@@ -1,0 +1,45 @@
+"""One picture: how the constant settles, and the constant itself."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from gavotte.model.constant import Constant
+from gavotte.model.findings import NEAR_ENOUGH, TOLERANCE
+from gavotte.model.judging import Findings
+
+
+def picture(constant: Constant, findings: Findings, *, kind: str = "png") -> bytes:
+    """Draws the RPCA paper's Fig. 5 of one's own data beside the rates.
+
+    Args:
+        constant: what lasts.
+        findings: what `judge` said of it.
+        kind: `png`, `svg` or `pdf`.
+
+    Returns:
+        The file's content.
+    """
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.plot(range(1, len(findings.steps) + 1), [100 * share for share in findings.steps], "o-")
+    left.axhline(100 * NEAR_ENOUGH, color="0.6", linestyle=":")
+    left.set_xlabel("snapshots")
+    left.set_ylabel(f"pairs more than {100 * TOLERANCE:.0f} % off [%]")
+    left.set_ylim(bottom=0)
+    left.set_title(f"constant by {findings.method}; norm {findings.norm.share:.2f} at {findings.norm.tolerance:.2f}")
+    image = right.imshow(
+        constant.rate_bps / 1e6, cmap="viridis", vmin=0, vmax=float(np.nanmax(constant.rate_bps)) / 1e6
+    )
+    right.set_xlabel("receiver")
+    right.set_ylabel("sender")
+    right.set_title("goodput that lasts [Mbit/s]")
+    figure.colorbar(image, ax=right)
+    buffer = io.BytesIO()
+    # No date, so that the same input gives the same file.
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
+    figure.savefig(buffer, format=kind, dpi=120, metadata=metadata)
+    return buffer.getvalue()

@@ -1,0 +1,61 @@
+"""When to stop calibrating: as soon as another snapshot would not change what is decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gavotte.formats.history import Floats
+from gavotte.model.choosing import MAX_HOSTS, ROOTS, estimate
+from gavotte.model.decisions import broadcast_s, earliest_first
+
+REGRET = 0.01
+"""Decisions that cost no more than this above the newest are the same."""
+
+AGREEING = 2
+"""So many snapshots in a row must have left the decision as it was; a single one may do so by chance."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Whether to stop.
+
+    Attributes:
+        stop: more snapshots would not change the decision.
+        regrets: what the decisions after each of the last `AGREEING` earlier snapshots cost more than the newest one,
+            as a share, newest first, all judged by the newest constant; empty while there are too few.
+    """
+
+    stop: bool
+    regrets: tuple[float, ...]
+
+
+def settled(times: Floats, *, method: str = "mode", seed: int = 0) -> Settled:
+    """Tells whether calibration may end.
+
+    Args:
+        times: (n, N, N) transfer times, row = source, NaN = not measured.
+        method: estimator, as in `estimate`.
+        seed: of the roots, and of the hosts where there are more than `MAX_HOSTS`.
+    """
+    rng = np.random.default_rng(seed)
+    size = times.shape[1]
+    if size > MAX_HOSTS:
+        kept = np.sort(rng.permutation(size)[:MAX_HOSTS])
+        times, size = np.ascontiguousarray(times[:, kept][:, :, kept]), MAX_HOSTS
+    snapshots = len(times)
+    off_diagonal = ~np.eye(size, dtype=bool)
+    first = times[: max(0, snapshots - AGREEING)]
+    if snapshots <= AGREEING or bool((np.isnan(first).all(axis=0) & off_diagonal).any()):
+        return Settled(False, ())
+    roots = rng.permutation(size)[:ROOTS].tolist()
+    newest = estimate(times, method)
+
+    def cost(constant: Floats) -> float:
+        return float(np.mean([broadcast_s(earliest_first(constant, root), newest) for root in roots]))
+
+    best = cost(newest)
+    earlier = [cost(estimate(times[: snapshots - back], method)) for back in range(1, AGREEING + 1)]
+    regrets = tuple(value / best - 1 for value in earlier)
+    return Settled(max(regrets) <= REGRET, regrets)

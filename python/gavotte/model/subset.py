@@ -1,0 +1,87 @@
+"""Calibration of some pairs only, and what that costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gavotte.errors import GavotteError
+from gavotte.formats.history import Floats
+from gavotte.model.choosing import ROOTS
+from gavotte.model.decisions import binomial, broadcast_s, earliest_first
+
+Mask = npt.NDArray[np.bool_]
+
+
+def usual_degree(size: int) -> int:
+    """2 log2 N, at most all others."""
+    return min(size - 1, math.ceil(2 * math.log2(max(2, size))))
+
+
+def random_rings(size: int, degree: int, *, seed: int = 0) -> Mask:
+    """Pairs to measure: every host sends to `degree` others and receives from as many.
+
+    Hosts stand in a circle in random order, and each sends to those at `degree` random distances. Each distance is
+    measured in two or three rounds of disjoint pairs; the next neighbour is among them, so that every host reaches
+    every other over measured pairs.
+
+    Args:
+        size: hosts.
+        degree: pairs out of each; `usual_degree` if in doubt.
+        seed: of order and distances.
+
+    Returns:
+        (N, N), row = source.
+
+    Raises:
+        GavotteError: for a degree that hosts cannot have.
+    """
+    if not 0 < degree < size:
+        raise GavotteError(f"{size} hosts cannot each send to {degree} others", hint=f"choose 1 to {size - 1}")
+    rng = np.random.default_rng(seed)
+    ring = rng.permutation(size)
+    distances = [1, *(2 + rng.permutation(size - 2)[: degree - 1]).tolist()]
+    chosen = np.zeros((size, size), dtype=bool)
+    for distance in distances:
+        chosen[ring, np.roll(ring, -distance)] = True
+    return chosen
+
+
+@dataclass(frozen=True)
+class SubsetCost:
+    """What measuring some pairs costs in gain.
+
+    Attributes:
+        share: of all pairs, measured.
+        gain: of broadcasts over the binomial tree by rank, with trees over the measured pairs alone.
+        full_gain: the same with trees over all pairs.
+    """
+
+    share: float
+    gain: float
+    full_gain: float
+
+
+def cost_of_subset(constant: Floats, measured: Mask, *, truth: Floats | None = None, seed: int = 0) -> SubsetCost:
+    """Compares broadcasts over some pairs with broadcasts over all.
+
+    Args:
+        constant: (N, N) transfer times as learnt, NaN on the diagonal.
+        measured: (N, N) the pairs to use.
+        truth: (..., N, N) transfer times to judge by; `constant` itself if None.
+        seed: of the roots.
+
+    Raises:
+        ValueError: when the measured pairs do not reach every host.
+    """
+    judged = constant if truth is None else truth
+    roots = np.random.default_rng(seed).permutation(len(constant))[:ROOTS].tolist()
+    few = np.where(measured, constant, np.nan)
+    plain = np.mean([broadcast_s(binomial(len(constant), root), judged).mean() for root in roots])
+    subset = np.mean([broadcast_s(earliest_first(few, root), judged).mean() for root in roots])
+    full = np.mean([broadcast_s(earliest_first(constant, root), judged).mean() for root in roots])
+    off_diagonal = ~np.eye(len(constant), dtype=bool)
+    return SubsetCost(float(measured[off_diagonal].mean()), float(1 - subset / plain), float(1 - full / plain))

@@ -1,0 +1,55 @@
+"""Histories with a known truth."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gavotte.formats.history import Floats, History
+
+
+def history(beta: Floats, hops: list[list[int]] | None = None, *, every_s: float = 1.0) -> History:
+    """A History of (n, N, N) rates in bytes/s."""
+    size = beta.shape[1]
+    beta = beta.copy()
+    beta[:, range(size), range(size)] = np.nan
+    return History(
+        alpha_s=np.where(np.isnan(beta), np.nan, 1e-4),
+        beta_Bps=beta,
+        time_s=np.arange(len(beta), dtype=np.float64) * every_s,
+        hosts=tuple(f"h{i}" for i in range(size)),
+        hops=np.array(hops) if hops else np.zeros((size, size), dtype=np.int64),
+        cpus=np.full(size, 4.0),
+        memory_bytes=np.zeros(size, dtype=np.int64),
+    )
+
+
+def truth(size: int, rng: np.random.Generator) -> Floats:
+    """(N, N) seconds for 8 MB: two racks, hosts and pairs of their own speed."""
+    rack = np.arange(size) % 2
+    rate = np.where(rack[:, None] == rack[None, :], 100e6, 40e6)
+    rate = rate * rng.lognormal(0, 0.2, size)[:, None] * rng.lognormal(0, 0.2, (size, size))
+    times = 8e6 / rate
+    np.fill_diagonal(times, np.nan)
+    return times
+
+
+def disturbed(
+    times: Floats,
+    count: int,
+    rng: np.random.Generator,
+    *,
+    spikes: float = 0.1,
+    band: float = 0.05,
+    load: float = 0.0,
+) -> Floats:
+    """(n, N, N) snapshots: a band, rare slow-downs of each pair, and a load of each snapshot."""
+    shape = (count, *times.shape)
+    slow = 1 + (rng.random(shape) < spikes) * rng.exponential(2.0, shape)
+    loads: Floats = np.exp(rng.normal(0, load, count))
+    return np.asarray(times * rng.lognormal(0, band, shape) * slow * loads[:, None, None])
+
+
+def error(found: Floats, wanted: Floats) -> float:
+    """Root mean square of relative errors, one factor for all taken out."""
+    ratio = (found / wanted)[np.isfinite(wanted)]
+    return float(np.sqrt(np.mean((ratio / np.median(ratio) - 1) ** 2)))
