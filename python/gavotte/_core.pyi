@@ -21,6 +21,8 @@ __all__ = [
     "Problem",
     "Simulated",
     "build_profile",
+    "collective_times",
+    "collective_tree",
     "format_finish",
     "parse_flows",
     "policies",
@@ -39,6 +41,67 @@ def build_profile() -> str:
 
 def policies() -> list[str]:
     """Names of the policies that place in one pass, the best known first."""
+
+def collective_tree(
+    alpha_s: _Floats,
+    per_byte_s: _Floats,
+    *,
+    algorithm: str,
+    root: int,
+    bytes: float,
+    segments: int,
+    scatter: bool,
+    steps: int,
+    seed: int,
+) -> tuple[list[int], list[int], int, float]:
+    """Makes a tree for a broadcast or scatter.
+
+    Args:
+        alpha_s: (N, N) seconds that each message takes besides its bytes, row = source; the diagonal is not read.
+        per_byte_s: (N, N) seconds a byte.
+        algorithm: `binomial`, `fnf`, `ecef`, `look-ahead` or `chain`; any other name searches.
+        root: who has the data first.
+        bytes: what each host is to have in the end.
+        segments: pieces that they go in; for the search, at most.
+        scatter: whether each host has bytes of its own.
+        steps: moves that the search tries.
+        seed: of the search.
+
+    Returns:
+        each host's parent (the root's is itself), an order with parents first and siblings as they are sent to, the
+        number of segments, and the seconds that all takes.
+
+    Raises:
+        ValueError: naming what makes no sense.
+    """
+
+def collective_times(
+    alpha_s: _Floats,
+    per_byte_s: _Floats,
+    *,
+    parent: Sequence[int],
+    order: Sequence[int],
+    bytes: float,
+    segments: int,
+    scatter: bool,
+) -> _Floats:
+    """How long one tree takes on each of n networks.
+
+    Args:
+        alpha_s: (n, N, N), otherwise as in `collective_tree`, as all else.
+        per_byte_s: (n, N, N).
+        parent: each host's parent.
+        order: parents first, siblings as they are sent to.
+        bytes: what each host is to have in the end.
+        segments: pieces that they go in.
+        scatter: whether each host has bytes of its own.
+
+    Returns:
+        (n,) seconds.
+
+    Raises:
+        ValueError: naming what makes no sense.
+    """
 
 class _Tasks(Protocol):
     """J tasks.

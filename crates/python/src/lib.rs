@@ -3,6 +3,7 @@
 //! Its Python face is described in `python/gavotte/_core.pyi`.
 
 mod answers;
+mod collective;
 mod errors;
 mod fluid;
 mod problem;
@@ -14,6 +15,8 @@ mod _core {
 
     #[pymodule_export]
     use crate::answers::{Bottleneck, Compact, Completion, Explanation, Found, LinkTime};
+    #[pymodule_export]
+    use crate::collective::{collective_times, collective_tree};
     #[pymodule_export]
     use crate::fluid::{FlowList, Platform, Simulated, format_finish, parse_flows};
     #[pymodule_export]
