@@ -23,6 +23,7 @@ __all__ = [
     "build_profile",
     "collective_times",
     "collective_tree",
+    "exchanged",
     "format_finish",
     "parse_flows",
     "policies",
@@ -48,7 +49,7 @@ def collective_tree(
     *,
     algorithm: str,
     root: int,
-    bytes: float,
+    size_bytes: float,
     segments: int,
     scatter: bool,
     steps: int,
@@ -61,7 +62,7 @@ def collective_tree(
         per_byte_s: (N, N) seconds a byte.
         algorithm: `binomial`, `fnf`, `ecef`, `look-ahead` or `chain`; any other name searches.
         root: who has the data first.
-        bytes: what each host is to have in the end.
+        size_bytes: what each host is to have in the end.
         segments: pieces that they go in; for the search, at most.
         scatter: whether each host has bytes of its own.
         steps: moves that the search tries.
@@ -81,7 +82,7 @@ def collective_times(
     *,
     parent: Sequence[int],
     order: Sequence[int],
-    bytes: float,
+    size_bytes: float,
     segments: int,
     scatter: bool,
 ) -> _Floats:
@@ -92,12 +93,40 @@ def collective_times(
         per_byte_s: (n, N, N).
         parent: each host's parent.
         order: parents first, siblings as they are sent to.
-        bytes: what each host is to have in the end.
+        size_bytes: what each host is to have in the end.
         segments: pieces that they go in.
         scatter: whether each host has bytes of its own.
 
     Returns:
         (n,) seconds.
+
+    Raises:
+        ValueError: naming what makes no sense.
+    """
+
+def exchanged(
+    alpha_s: _Floats,
+    per_byte_s: _Floats,
+    *,
+    source: Sequence[int],
+    target: Sequence[int],
+    size_bytes: Sequence[float],
+    hosts: Sequence[int],
+    most: int,
+) -> list[int]:
+    """Exchanges tasks between hosts while that makes the busiest host less busy.
+
+    Args:
+        alpha_s: (N, N) as in `collective_tree`.
+        per_byte_s: (N, N).
+        source: (E,) the sending task of each message.
+        target: (E,) the receiving one.
+        size_bytes: (E,) how much.
+        hosts: the host of each task, no two the same.
+        most: exchanges.
+
+    Returns:
+        the host of each task.
 
     Raises:
         ValueError: naming what makes no sense.

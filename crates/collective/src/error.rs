@@ -37,8 +37,8 @@ pub enum TreeError {
     /// A number of bytes that is negative, infinite or not a number.
     #[error("there are {0} bytes to send; give 0 or more")]
     Bytes(f64),
-    /// Parents and order that are no tree.
-    #[error("this is no tree of {hosts} hosts: {why}")]
+    /// Parents and order that are no tree, or a mapping that is none.
+    #[error("this makes no sense for {hosts} hosts: {why}")]
     NoTree {
         /// Number of hosts.
         hosts: usize,

@@ -5,12 +5,15 @@
 //! the binomial tree by rank ([`binomial`]), Fastest-Node-First ([`fnf`]), earliest completion first ([`ecef`]) and a
 //! local search over trees and numbers of segments ([`search`]).
 //!
+//! Apart from trees, [`exchange`] maps tasks to hosts.
+//!
 //! A reduction or a gather is the broadcast or scatter on the transposed costs, read backwards; it takes as long.
 //!
 //! Units: seconds and bytes. Nothing here reads a clock or a file, and the same input and seed give the same tree.
 
 mod costs;
 mod error;
+mod exchange;
 mod greedy;
 mod search;
 mod shape;
@@ -19,6 +22,7 @@ mod tree;
 
 pub use costs::Costs;
 pub use error::TreeError;
+pub use exchange::{Message, exchange};
 pub use greedy::{Eager, binomial, ecef, fnf};
 pub use search::{Found, search};
 pub use time::{Task, time};

@@ -1,7 +1,7 @@
 //! Trees for collective operations.
 
 use gavotte_collective as collective;
-use gavotte_collective::{Costs, Eager, Task, Tree, TreeError};
+use gavotte_collective::{Costs, Eager, Message, Task, Tree, TreeError};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -19,7 +19,7 @@ type Found = (Vec<usize>, Vec<usize>, u32, f64);
 
 /// Makes a tree.
 #[pyfunction]
-#[pyo3(signature = (alpha_s, per_byte_s, *, algorithm, root, bytes, segments, scatter, steps, seed))]
+#[pyo3(signature = (alpha_s, per_byte_s, *, algorithm, root, size_bytes, segments, scatter, steps, seed))]
 #[allow(clippy::too_many_arguments, reason = "keywords on the Python side")]
 #[allow(clippy::needless_pass_by_value, reason = "a borrow of a Python array comes by value")]
 pub(crate) fn collective_tree(
@@ -28,7 +28,7 @@ pub(crate) fn collective_tree(
     per_byte_s: PyReadonlyArray2<'_, f64>,
     algorithm: &str,
     root: usize,
-    bytes: f64,
+    size_bytes: f64,
     segments: u32,
     scatter: bool,
     steps: u64,
@@ -37,11 +37,11 @@ pub(crate) fn collective_tree(
     let hosts = alpha_s.as_array().nrows();
     let costs = costs(hosts, alpha_s.as_slice()?, per_byte_s.as_slice()?)?;
     let task = Task {
-        bytes,
+        bytes: size_bytes,
         segments,
         scatter,
     };
-    let piece_bytes = bytes / f64::from(segments.max(1));
+    let piece_bytes = size_bytes / f64::from(segments.max(1));
     let found = py.detach(|| -> Result<Found, TreeError> {
         let eager = |look_ahead, most_children| Eager {
             look_ahead,
@@ -66,7 +66,7 @@ pub(crate) fn collective_tree(
 
 /// How long a tree takes on each of several networks.
 #[pyfunction]
-#[pyo3(signature = (alpha_s, per_byte_s, *, parent, order, bytes, segments, scatter))]
+#[pyo3(signature = (alpha_s, per_byte_s, *, parent, order, size_bytes, segments, scatter))]
 #[allow(clippy::too_many_arguments, reason = "keywords on the Python side")]
 #[allow(clippy::needless_pass_by_value, reason = "arrays and lists come by value")]
 pub(crate) fn collective_times<'py>(
@@ -75,7 +75,7 @@ pub(crate) fn collective_times<'py>(
     per_byte_s: PyReadonlyArray3<'_, f64>,
     parent: Vec<usize>,
     order: Vec<usize>,
-    bytes: f64,
+    size_bytes: f64,
     segments: u32,
     scatter: bool,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
@@ -83,7 +83,7 @@ pub(crate) fn collective_times<'py>(
     let root = order.first().copied().unwrap_or_default();
     let tree = Tree::from_parents(root, &parent, &order).map_err(Error::from)?;
     let task = Task {
-        bytes,
+        bytes: size_bytes,
         segments,
         scatter,
     };
@@ -103,6 +103,30 @@ pub(crate) fn collective_times<'py>(
         })
         .collect::<PyResult<Vec<f64>>>()?;
     Ok(seconds.into_pyarray(py))
+}
+
+/// Exchanges tasks between hosts; `hosts` has the host of each task.
+#[pyfunction]
+#[pyo3(signature = (alpha_s, per_byte_s, *, source, target, size_bytes, hosts, most))]
+#[allow(clippy::too_many_arguments, reason = "keywords on the Python side")]
+#[allow(clippy::needless_pass_by_value, reason = "arrays and lists come by value")]
+pub(crate) fn exchanged(
+    py: Python<'_>,
+    alpha_s: PyReadonlyArray2<'_, f64>,
+    per_byte_s: PyReadonlyArray2<'_, f64>,
+    source: Vec<usize>,
+    target: Vec<usize>,
+    size_bytes: Vec<f64>,
+    hosts: Vec<usize>,
+    most: usize,
+) -> PyResult<Vec<usize>> {
+    let costs = costs(alpha_s.as_array().nrows(), alpha_s.as_slice()?, per_byte_s.as_slice()?)?;
+    let ends = source.into_iter().zip(target).zip(size_bytes);
+    let messages: Vec<Message> = ends
+        .map(|((source, target), bytes)| Message { source, target, bytes })
+        .collect();
+    let found = py.detach(|| collective::exchange(&costs, &messages, hosts, most));
+    Ok(found.map_err(Error::from)?)
 }
 
 fn costs(hosts: usize, alpha_s: &[f64], per_byte_s: &[f64]) -> PyResult<Costs> {

@@ -16,7 +16,7 @@ mod _core {
     #[pymodule_export]
     use crate::answers::{Bottleneck, Compact, Completion, Explanation, Found, LinkTime};
     #[pymodule_export]
-    use crate::collective::{collective_times, collective_tree};
+    use crate::collective::{collective_times, collective_tree, exchanged};
     #[pymodule_export]
     use crate::fluid::{FlowList, Platform, Simulated, format_finish, parse_flows};
     #[pymodule_export]
