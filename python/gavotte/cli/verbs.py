@@ -19,6 +19,7 @@ from gavotte.cli.place import place
 from gavotte.cli.profile import profile
 from gavotte.cli.run import run
 from gavotte.cli.schema import schema
+from gavotte.cli.shim import shim
 from gavotte.cli.simulate import simulate
 
 app = typer.Typer(
@@ -58,6 +59,7 @@ app.add_typer(profile, name="profile")
 app.command()(place)
 app.command()(export)
 app.command()(collective)
+app.command()(shim)
 app.command("map")(map_)
 app.command()(run)
 app.command()(simulate)
