@@ -69,18 +69,23 @@ def history_pairs(history: History, ranks: Sequence[str]) -> Pairs:
         GavotteError: for a host that the History lacks, or a pair that was never measured.
     """
     at = places(history.hosts, ranks, "history")
-    with warnings.catch_warnings():  # pairs that were never measured are told below
-        warnings.simplefilter("ignore", RuntimeWarning)
-        filled = [
-            np.where(np.isnan(values), np.nanmedian(values, axis=0, keepdims=True), values)
-            for values in (history.alpha_s, 1 / history.beta_Bps)
-        ]
+    filled = [_filled(values) for values in (history.alpha_s, 1 / history.beta_Bps)]
     pairs = _spread(np.nan_to_num(filled[0]), filled[1], at)
     unknown = np.argwhere(np.isnan(pairs.per_byte_s[0]))
     if len(unknown):
         source, target = (ranks[int(place)] for place in unknown[0])
         raise GavotteError(f"{source} to {target} was never measured", hint="measure again, or leave the hosts out")
     return pairs
+
+
+def _filled(values: Floats) -> Floats:
+    """With each gap's median over the other snapshots; the diagonal is left alone."""
+    gaps = np.isnan(values) & ~np.eye(values.shape[-1], dtype=bool)
+    if not gaps.any():
+        return values
+    with warnings.catch_warnings():  # pairs that were never measured are told by the caller
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.where(gaps, np.nanmedian(values, axis=0, keepdims=True), values)
 
 
 def places(names: Sequence[str], ranks: Sequence[str], what: str) -> list[int]:
