@@ -8,7 +8,22 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "python" / "gavotte"
-ROOMS = {"export", "hosts", "lab", "measure", "model", "profile", "place", "run", "report", "simulate", "store"}
+ROOMS = {
+    "collective",
+    "export",
+    "hosts",
+    "lab",
+    "mapping",
+    "measure",
+    "model",
+    "mpi",
+    "profile",
+    "place",
+    "run",
+    "report",
+    "simulate",
+    "store",
+}
 FLOORS = [{"errors"}, {"formats"}, {"agents", "_core"}, ROOMS, {"demo", "watch"}, {"cli"}]
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if not path.name.startswith("agent_pb2"))

@@ -21,8 +21,11 @@ __all__ = [
     "Problem",
     "Simulated",
     "build_profile",
+    "collective_times",
+    "collective_tree",
     "column_quantile",
     "ecef_tree",
+    "exchanged",
     "format_finish",
     "mode",
     "parse_flows",
@@ -43,6 +46,95 @@ def build_profile() -> str:
 
 def policies() -> list[str]:
     """Names of the policies that place in one pass, the best known first."""
+
+def collective_tree(
+    alpha_s: _Floats,
+    per_byte_s: _Floats,
+    *,
+    algorithm: str,
+    root: int,
+    size_bytes: float,
+    segments: int,
+    scatter: bool,
+    steps: int,
+    seed: int,
+) -> tuple[list[int], list[int], int, float]:
+    """Makes a tree for a broadcast or scatter.
+
+    Args:
+        alpha_s: (N, N) seconds that each message takes besides its bytes, row = source; the diagonal is not read.
+        per_byte_s: (N, N) seconds a byte.
+        algorithm: `binomial`, `fnf`, `ecef`, `look-ahead` or `chain`; any other name searches.
+        root: who has the data first.
+        size_bytes: what each host is to have in the end.
+        segments: pieces that they go in; for the search, at most.
+        scatter: whether each host has bytes of its own.
+        steps: moves that the search tries.
+        seed: of the search.
+
+    Returns:
+        each host's parent (the root's is itself), an order with parents first and siblings as they are sent to, the
+        number of segments, and the seconds that all takes.
+
+    Raises:
+        ValueError: naming what makes no sense.
+    """
+
+def collective_times(
+    alpha_s: _Floats,
+    per_byte_s: _Floats,
+    *,
+    parent: Sequence[int],
+    order: Sequence[int],
+    size_bytes: float,
+    segments: int,
+    scatter: bool,
+) -> _Floats:
+    """How long one tree takes on each of n networks.
+
+    Args:
+        alpha_s: (n, N, N), otherwise as in `collective_tree`, as all else.
+        per_byte_s: (n, N, N).
+        parent: each host's parent.
+        order: parents first, siblings as they are sent to.
+        size_bytes: what each host is to have in the end.
+        segments: pieces that they go in.
+        scatter: whether each host has bytes of its own.
+
+    Returns:
+        (n,) seconds.
+
+    Raises:
+        ValueError: naming what makes no sense.
+    """
+
+def exchanged(
+    alpha_s: _Floats,
+    per_byte_s: _Floats,
+    *,
+    source: Sequence[int],
+    target: Sequence[int],
+    size_bytes: Sequence[float],
+    hosts: Sequence[int],
+    most: int,
+) -> list[int]:
+    """Exchanges tasks between hosts while that makes the busiest host less busy.
+
+    Args:
+        alpha_s: (N, N) as in `collective_tree`.
+        per_byte_s: (N, N).
+        source: (E,) the sending task of each message.
+        target: (E,) the receiving one.
+        size_bytes: (E,) how much.
+        hosts: the host of each task, no two the same.
+        most: exchanges.
+
+    Returns:
+        the host of each task.
+
+    Raises:
+        ValueError: naming what makes no sense.
+    """
 
 class _Tasks(Protocol):
     """J tasks.

@@ -3,6 +3,7 @@
 //! Its Python face is described in `python/gavotte/_core.pyi`.
 
 mod answers;
+mod collective;
 mod constant;
 mod errors;
 mod fluid;
@@ -15,6 +16,8 @@ mod _core {
 
     #[pymodule_export]
     use crate::answers::{Bottleneck, Compact, Completion, Explanation, Found, LinkTime};
+    #[pymodule_export]
+    use crate::collective::{collective_times, collective_tree, exchanged};
     #[pymodule_export]
     use crate::constant::{column_quantile, ecef_tree, mode, principal};
     #[pymodule_export]

@@ -10,7 +10,7 @@ from gavotte.cli.output import emit_json
 
 
 def schema(
-    noun: Annotated[str, typer.Argument(help="hosts, topology, network, app, placement or record.")],
+    noun: Annotated[str, typer.Argument(help="hosts, topology, network, app, placement, collective or record.")],
 ) -> None:
     """Print the JSON schema of a file format."""
     from gavotte.errors import GavotteError

@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
+from gavotte.cli.collective import collective
 from gavotte.cli.demo import demo
 from gavotte.cli.export import export
 from gavotte.cli.history import history
 from gavotte.cli.hosts import hosts
 from gavotte.cli.lab import lab
+from gavotte.cli.map import map_
 from gavotte.cli.measure import measure
 from gavotte.cli.model import model
 from gavotte.cli.place import place
@@ -18,6 +20,7 @@ from gavotte.cli.profile import profile
 from gavotte.cli.run import run
 from gavotte.cli.schema import schema
 from gavotte.cli.sequence import sequence
+from gavotte.cli.shim import shim
 from gavotte.cli.simulate import simulate
 
 app = typer.Typer(
@@ -57,6 +60,9 @@ app.add_typer(profile, name="profile")
 app.command()(place)
 app.command()(sequence)
 app.command()(export)
+app.command()(collective)
+app.command()(shim)
+app.command("map")(map_)
 app.command()(run)
 app.command()(simulate)
 app.command()(schema)

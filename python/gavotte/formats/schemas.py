@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from gavotte.formats.app import App
+from gavotte.formats.collective import Collective
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
@@ -19,6 +20,7 @@ NOUNS: dict[str, type[BaseModel]] = {
     "network": Network,
     "app": App,
     "placement": Placement,
+    "collective": Collective,
     "record": Record,
 }
 """Every text noun by the word in its file name. A History is binary (`.npz`) and has no JSON schema."""

@@ -1,0 +1,57 @@
+"""The RPCA paper's experiments (Fig. 5 to 8 and 10 to 13), our trees beside its own, and real transfers in the lab.
+
+    make bench-constant [ARGS="trees replay steps threshold simulate lab apps --quick --seeds 30 --seed 1"]
+
+`trees`      our trees beside FNF on the same network, 64 and 196 hosts
+`replay`     Fig. 7, 8, 10, 11: broadcast, scatter and mapping at several Norm(N_E), from synthetic traces
+`steps`      Fig. 5: how many snapshots are enough
+`threshold`  Fig. 6: when to calibrate again
+`simulate`   Fig. 12, 13: a cluster of 1024 hosts in 32 racks with background traffic
+`lab`        broadcast, scatter and mapping in a lab, real transfers under background traffic
+`apps`       N-body and CG in a lab, beside Open MPI's and MPICH's own collectives
+
+All differences are of pairs, with their standard errors. Estimators are those of `gavotte.model.METHODS`.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from benches.constant import apps, cluster, real, replay
+from benches.machine import machine
+
+PARTS = {
+    "trees": replay.trees,
+    "replay": replay.figures,
+    "steps": replay.steps,
+    "threshold": replay.threshold,
+    "simulate": cluster.figures,
+    "lab": real.figures,
+    "apps": apps.totals,
+}
+
+
+def main() -> None:
+    """Runs the parts that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=list(PARTS))
+    parser.add_argument("--seeds", type=int, default=30, help="repetitions")
+    parser.add_argument("--seed", type=int, default=1, help="the first of them")
+    parser.add_argument("--size", type=int, default=196, help="hosts in replays")
+    parser.add_argument("--norms", type=float, nargs="+", default=[0.1, 0.2, 0.5])
+    parser.add_argument("--methods", nargs="+", help="estimators; all of the model room if left out")
+    parser.add_argument("--quick", action="store_true", help="3 repetitions, 64 hosts: whether it runs")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.seeds, arguments.size = 3, 64
+    print(
+        f"machine: {machine()}\nseed: {arguments.seed} to {arguments.seed + arguments.seeds - 1}, "
+        f"{arguments.seeds} repetitions; ± is one standard error of paired differences"
+    )
+    for part in arguments.parts or PARTS:
+        print(f"\n== {part}")
+        PARTS[part](arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Means with standard errors of paired differences, and distributions as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from gavotte.formats.history import Floats
+
+DECILES = (5, 10, 25, 50, 75, 90, 95)
+
+
+def saved(seconds: Floats, against: Floats) -> str:
+    """How much less time than another took, in percent of it, with the standard error over the repetitions.
+
+    Each repetition is one pair; the error is that of the ratio of means (delta method), which does not let a quick
+    repetition count as much as a slow one.
+    """
+    ratio = seconds.mean() / against.mean()
+    residual = (seconds - ratio * against) / against.mean()
+    error = residual.std(ddof=1) / np.sqrt(len(seconds)) if len(seconds) > 1 else np.nan
+    return f"{100 * (1 - ratio):+6.1f} ±{100 * error:4.1f}"
+
+
+def table(times: Mapping[str, Floats], baseline: str, heuristic: str) -> str:
+    """One line a method: mean seconds, and what it saves over the baseline and over the heuristic."""
+    lines = [f"    {'':<16} {'mean s':>9} {'% less than ' + baseline:>24} {'% less than ' + heuristic:>24}"]
+    for name, seconds in times.items():
+        over = ["", ""]
+        if name != baseline:
+            over[0] = saved(seconds, times[baseline])
+        if name not in (baseline, heuristic):
+            over[1] = saved(seconds, times[heuristic])
+        lines.append(f"    {name:<16} {seconds.mean():>9.4f} {over[0]:>24} {over[1]:>24}")
+    return "\n".join(lines)
+
+
+def cdf(times: Mapping[str, Floats], baseline: str, methods: Sequence[str]) -> str:
+    """Quantiles of the times, as shares of the baseline's mean (the paper's Fig. 7b, 11b, 13b)."""
+    lines = [f"    {'CDF of time':<16} " + " ".join(f"{share:>5} %" for share in DECILES)]
+    for name in methods:
+        values = np.percentile(times[name] / times[baseline].mean(), DECILES)
+        lines.append(f"    {name:<16} " + " ".join(f"{value:>7.2f}" for value in values))
+    return "\n".join(lines)

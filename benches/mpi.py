@@ -1,0 +1,74 @@
+"""Starts real MPI programs across the hosts of a lab, with Open MPI or MPICH."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from ctypes.util import find_library
+from pathlib import Path
+
+from gavotte import lab
+
+IMPLEMENTATIONS = ("openmpi", "mpich")
+
+
+def available(implementation: str) -> bool:
+    """Whether its launcher is installed."""
+    return shutil.which(f"mpirun.{implementation}") is not None
+
+
+def launch(
+    session: lab.Session,
+    implementation: str,
+    program: Sequence[str | Path],
+    *,
+    ranks: Sequence[str],
+    scratch: Path,
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float = 300.0,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a Python program with mpi4py, one process a rank, started from the first rank's host.
+
+    Args:
+        session: the lab.
+        implementation: one of `IMPLEMENTATIONS`.
+        program: the script and its arguments.
+        ranks: host of each rank.
+        scratch: a folder of this run's own.
+        environment: more variables for every rank.
+        timeout_s: after which it is ended.
+    """
+    own = {"OPENBLAS_NUM_THREADS": "1", "MPI4PY_MPIABI": implementation, **(environment or {})}
+    hosts = scratch / "ranks.hosts"
+    hosts.write_text("".join(f"{host}\n" for host in ranks))
+    if implementation == "openmpi":
+        mca = {
+            "btl": "tcp,self",
+            "btl_tcp_if_include": "eth0",
+            "oob_tcp_if_include": "eth0",
+            "mpi_yield_when_idle": "1",
+            "rmaps": "seq",
+            "orte_tmpdir_base": str(scratch),
+        }
+        line = ["mpirun.openmpi", "--allow-run-as-root", "--hostfile", str(hosts), "-np", str(len(ranks))]
+        line += [word for key, value in mca.items() for word in ("--mca", key, value)]
+        line += [word for key in own for word in ("-x", key)]
+    else:
+        # mpi4py looks for the library by the name that upstream gives it, which Debian leaves to Open MPI.
+        name = find_library("mpich")
+        for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"):
+            if name and (Path(folder) / name).exists() and not (scratch / "libmpi.so.12").exists():
+                (scratch / "libmpi.so.12").symlink_to(Path(folder) / name)
+        own |= {"LD_LIBRARY_PATH": str(scratch), "MPIR_CVAR_NOLOCAL": "1"}
+        line = ["mpiexec.hydra", "-f", str(hosts), "-n", str(len(ranks)), "-iface", "eth0"]
+        line += [word for key, value in own.items() for word in ("-genv", key, value)]
+    return session.run(
+        ranks[0],
+        [*line, sys.executable, *map(str, program)],
+        env=session.environment() | own,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+    )

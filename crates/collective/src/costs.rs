@@ -1,0 +1,65 @@
+//! What it costs to send from one host to another.
+
+use crate::error::TreeError;
+
+/// The alpha-beta model of N hosts: sending b bytes from i to j takes `alpha_s + b * per_byte_s` seconds.
+#[derive(Clone, Debug)]
+pub struct Costs {
+    hosts: usize,
+    alpha_s: Vec<f64>,
+    per_byte_s: Vec<f64>,
+}
+
+impl Costs {
+    /// Checks the matrices, row = source; diagonals are not read.
+    ///
+    /// # Errors
+    ///
+    /// When there are no hosts, a matrix has another size, or a time is negative or not finite.
+    pub fn new(hosts: usize, alpha_s: Vec<f64>, per_byte_s: Vec<f64>) -> Result<Self, TreeError> {
+        if hosts == 0 {
+            return Err(TreeError::NoHosts);
+        }
+        for matrix in [&alpha_s, &per_byte_s] {
+            if matrix.len() != hosts * hosts {
+                let found = matrix.len();
+                return Err(TreeError::Shape { found, hosts });
+            }
+            let wrong =
+                |&(at, value): &(usize, &f64)| at / hosts != at % hosts && !(value.is_finite() && *value >= 0.0);
+            if let Some((at, &value)) = matrix.iter().enumerate().find(wrong) {
+                let (source_host, target) = (at / hosts, at % hosts);
+                return Err(TreeError::Cost {
+                    source_host,
+                    target,
+                    value,
+                });
+            }
+        }
+        Ok(Self {
+            hosts,
+            alpha_s,
+            per_byte_s,
+        })
+    }
+
+    /// The number of hosts N.
+    pub fn hosts(&self) -> usize {
+        self.hosts
+    }
+
+    /// Seconds to send `bytes` from one host to another.
+    #[inline]
+    pub fn seconds(&self, source: usize, target: usize, bytes: f64) -> f64 {
+        let at = source * self.hosts + target;
+        self.alpha_s[at] + bytes * self.per_byte_s[at]
+    }
+
+    /// Seconds to send `bytes` between all pairs, row = source.
+    pub(crate) fn matrix(&self, bytes: f64) -> Vec<f64> {
+        let pairs = self.alpha_s.iter().zip(&self.per_byte_s);
+        pairs
+            .map(|(alpha_s, per_byte_s)| alpha_s + bytes * per_byte_s)
+            .collect()
+    }
+}

@@ -1,0 +1,48 @@
+//! What can go wrong.
+
+use thiserror::Error;
+
+/// Costs, a task or a tree that make no sense.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum TreeError {
+    /// No hosts.
+    #[error("there are no hosts")]
+    NoHosts,
+    /// A matrix that is not hosts x hosts.
+    #[error("a matrix has {found} entries, but {hosts} hosts need {hosts} x {hosts}")]
+    Shape {
+        /// Entries found.
+        found: usize,
+        /// Number of hosts.
+        hosts: usize,
+    },
+    /// A time that is negative, infinite or not a number.
+    #[error("the time from host {source_host} to host {target} is {value}; it must be 0 or more, and finite")]
+    Cost {
+        /// Row.
+        source_host: usize,
+        /// Column.
+        target: usize,
+        /// Its value.
+        value: f64,
+    },
+    /// A root that does not exist.
+    #[error("the root is host {root}, but there are only {hosts}")]
+    Root {
+        /// The root asked for.
+        root: usize,
+        /// Number of hosts.
+        hosts: usize,
+    },
+    /// A number of bytes that is negative, infinite or not a number.
+    #[error("there are {0} bytes to send; give 0 or more")]
+    Bytes(f64),
+    /// Parents and order that are no tree, or a mapping that is none.
+    #[error("this makes no sense for {hosts} hosts: {why}")]
+    NoTree {
+        /// Number of hosts.
+        hosts: usize,
+        /// Why not.
+        why: String,
+    },
+}

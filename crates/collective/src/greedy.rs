@@ -1,0 +1,149 @@
+//! Trees made in one pass.
+
+use crate::costs::Costs;
+use crate::error::TreeError;
+use crate::tree::Tree;
+
+/// The binomial tree by rank, as MPICH makes it: whatever the network is.
+///
+/// With r = (rank - root) mod N, the parent of r is r without its lowest bit, and r sends to r + 2^k, the largest
+/// first.
+///
+/// # Errors
+///
+/// When the root does not exist.
+pub fn binomial(hosts: usize, root: usize) -> Result<Tree, TreeError> {
+    check(hosts, root)?;
+    let mut children = vec![Vec::new(); hosts];
+    for relative in 0..hosts {
+        let lowest = if relative == 0 {
+            hosts.next_power_of_two()
+        } else {
+            1 << relative.trailing_zeros()
+        };
+        let steps = std::iter::successors(Some(lowest / 2), |step| Some(step / 2)).take_while(|&step| step > 0);
+        children[(relative + root) % hosts] = steps
+            .filter(|step| relative + step < hosts)
+            .map(|step| (relative + step + root) % hosts)
+            .collect();
+    }
+    Tree::new(root, children)
+}
+
+/// Fastest-Node-First (Banikazemi et al., ICPP '98; the RPCA paper, section II-C): in each round every sender, in the
+/// order in which they joined, takes the host that it reaches fastest; these join after the round. Of equals, the first.
+///
+/// # Errors
+///
+/// When the root does not exist.
+pub fn fnf(costs: &Costs, root: usize, bytes: f64) -> Result<Tree, TreeError> {
+    let hosts = costs.hosts();
+    check(hosts, root)?;
+    let seconds = costs.matrix(bytes);
+    let mut children = vec![Vec::new(); hosts];
+    let mut left: Vec<usize> = (0..hosts).filter(|&host| host != root).collect();
+    let mut senders = vec![root];
+    while !left.is_empty() {
+        for at in 0..senders.len() {
+            let row = &seconds[senders[at] * hosts..][..hosts];
+            let Some(best) = (0..left.len()).min_by(|&a, &b| row[left[a]].total_cmp(&row[left[b]])) else {
+                break;
+            };
+            let receiver = left.remove(best);
+            children[senders[at]].push(receiver);
+            senders.push(receiver);
+        }
+    }
+    Tree::new(root, children)
+}
+
+/// How [`ecef`] chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Eager {
+    /// Counts, besides when a receiver would be done, how fast it could then reach its nearest host.
+    pub look_ahead: bool,
+    /// Most children of a host; 1 makes a chain.
+    pub most_children: usize,
+}
+
+impl Default for Eager {
+    fn default() -> Self {
+        Self {
+            look_ahead: false,
+            most_children: usize::MAX,
+        }
+    }
+}
+
+/// Earliest completion first: again and again the transfer that would be done first (Bhat, Raghavendra and Prasanna,
+/// ICDCS '99). O(N^2) in practice, O(N^3) with look-ahead.
+///
+/// # Errors
+///
+/// When the root does not exist.
+pub fn ecef(costs: &Costs, root: usize, bytes: f64, eager: Eager) -> Result<Tree, TreeError> {
+    let hosts = costs.hosts();
+    check(hosts, root)?;
+    let seconds = costs.matrix(bytes);
+    let mut children = vec![Vec::new(); hosts];
+    let mut left: Vec<usize> = (0..hosts).filter(|&host| host != root).collect();
+    let mut ready_s = vec![0.0; hosts];
+    let mut senders = vec![root];
+    let mut next = vec![None; hosts];
+    while !left.is_empty() {
+        let onward_s: Vec<f64> = if eager.look_ahead {
+            onward(&seconds, hosts, &left)
+        } else {
+            Vec::new()
+        };
+        let mut best: Option<(f64, usize, usize)> = None;
+        for &sender in &senders {
+            let row = &seconds[sender * hosts..][..hosts];
+            if eager.look_ahead || next[sender].is_none() {
+                let ahead = |host: usize| row[host] + if eager.look_ahead { onward_s[host] } else { 0.0 };
+                next[sender] = left.iter().copied().min_by(|&a, &b| ahead(a).total_cmp(&ahead(b)));
+            }
+            let Some(receiver) = next[sender] else { continue };
+            let later_s = if eager.look_ahead { onward_s[receiver] } else { 0.0 };
+            let done_s = ready_s[sender] + row[receiver] + later_s;
+            if best.is_none_or(|(before_s, ..)| done_s < before_s) {
+                best = Some((done_s, sender, receiver));
+            }
+        }
+        let (_, sender, receiver) = best.expect("somebody may still send");
+        let done_s = ready_s[sender] + seconds[sender * hosts + receiver];
+        (ready_s[sender], ready_s[receiver]) = (done_s, done_s);
+        children[sender].push(receiver);
+        left.retain(|&host| host != receiver);
+        senders.push(receiver);
+        if children[sender].len() >= eager.most_children.max(1) {
+            senders.retain(|&host| host != sender);
+        }
+        for &each in &senders {
+            if next[each] == Some(receiver) {
+                next[each] = None;
+            }
+        }
+    }
+    Tree::new(root, children)
+}
+
+/// By host that is left: seconds to the nearest other one that is.
+fn onward(seconds: &[f64], hosts: usize, left: &[usize]) -> Vec<f64> {
+    let mut onward_s = vec![0.0; hosts];
+    for &from in left {
+        let others = left.iter().filter(|&&to| to != from);
+        let nearest_s = others
+            .map(|&to| seconds[from * hosts + to])
+            .fold(f64::INFINITY, f64::min);
+        onward_s[from] = if nearest_s.is_finite() { nearest_s } else { 0.0 };
+    }
+    onward_s
+}
+
+fn check(hosts: usize, root: usize) -> Result<(), TreeError> {
+    if hosts == 0 {
+        return Err(TreeError::NoHosts);
+    }
+    (root < hosts).then_some(()).ok_or(TreeError::Root { root, hosts })
+}

@@ -1,0 +1,29 @@
+//! Trees along which collective operations run fast on a network of unequal pairs.
+//!
+//! In go [`Costs`], the alpha-beta model of each directed pair, and a [`Task`], what goes from the root to whom. A
+//! [`Tree`] says who sends to whom in which order, [`time`] how long that takes, and the functions that make trees are
+//! the binomial tree by rank ([`binomial`]), Fastest-Node-First ([`fnf`]), earliest completion first ([`ecef`]) and a
+//! local search over trees and numbers of segments ([`search`]).
+//!
+//! Apart from trees, [`exchange`] maps tasks to hosts.
+//!
+//! A reduction or a gather is the broadcast or scatter on the transposed costs, read backwards; it takes as long.
+//!
+//! Units: seconds and bytes. Nothing here reads a clock or a file, and the same input and seed give the same tree.
+
+mod costs;
+mod error;
+mod exchange;
+mod greedy;
+mod search;
+mod shape;
+mod time;
+mod tree;
+
+pub use costs::Costs;
+pub use error::TreeError;
+pub use exchange::{Message, exchange};
+pub use greedy::{Eager, binomial, ecef, fnf};
+pub use search::{Found, search};
+pub use time::{Task, time};
+pub use tree::Tree;

@@ -1,0 +1,327 @@
+//! Better trees by simulated annealing over trees, orders of children and numbers of segments.
+//!
+//! It starts from the best of the trees made in one pass, each with its best number of segments. Half of the moves
+//! start on the way to the host that is done last, since only they can make that time less.
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
+use crate::costs::Costs;
+use crate::error::TreeError;
+use crate::greedy::{Eager, binomial, ecef, fnf};
+use crate::shape::{Shape, Timed};
+use crate::time::Task;
+use crate::tree::Tree;
+
+/// The mean host's time counts so much beside the last one's: most moves leave the latter as it is.
+const MEAN_COUNTS: f64 = 0.02;
+
+/// How hot a chain starts and ends, as a share of the time that it starts with.
+const HOT: f64 = 0.01;
+const COLD: f64 = 0.000_05;
+
+/// Starts that are improved, out of all.
+const STARTS: usize = 3;
+
+/// Above so many hosts, look-ahead would take longer than the search.
+const LOOK_AHEAD_HOSTS: usize = 512;
+
+/// Places that are drawn when a near one is wanted.
+const DRAWN: usize = 8;
+
+/// A tree, the number of segments that suits it, and its time.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Who sends to whom.
+    pub tree: Tree,
+    /// Pieces that the bytes go in.
+    pub segments: u32,
+    /// How long it takes, as [`crate::time`] tells.
+    pub seconds: f64,
+}
+
+/// Looks for the tree and the number of segments that take the least time.
+///
+/// `task.segments` is the most segments allowed; `steps` the moves tried in all.
+///
+/// # Errors
+///
+/// When the root does not exist or the bytes make no sense.
+pub fn search(costs: &Costs, root: usize, task: Task, steps: u64, seed: u64) -> Result<Found, TreeError> {
+    let task = task.check()?;
+    let mut starts = starts(costs, root, task)?;
+    starts.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    starts.dedup_by(|a, b| a.tree == b.tree);
+    starts.truncate(STARTS);
+    if costs.hosts() < 3 {
+        return Ok(starts.swap_remove(0));
+    }
+    let each = steps / starts.len() as u64;
+    let found = starts.iter().enumerate().map(|(number, start)| {
+        let rng = Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_add(number as u64));
+        Chain::new(costs, start, task, rng).run(each)
+    });
+    Ok(found
+        .min_by(|a, b| a.seconds.total_cmp(&b.seconds))
+        .expect("there is a start"))
+}
+
+/// Trees made in one pass, each with its best number of segments.
+fn starts(costs: &Costs, root: usize, task: Task) -> Result<Vec<Found>, TreeError> {
+    let mut trees = vec![binomial(costs.hosts(), root)?];
+    for pieces in [1, 16, task.segments] {
+        if pieces > task.segments {
+            continue;
+        }
+        let bytes = task.bytes / f64::from(pieces);
+        trees.push(fnf(costs, root, bytes)?);
+        for most_children in [1, 2, 3, usize::MAX] {
+            trees.push(ecef(
+                costs,
+                root,
+                bytes,
+                Eager {
+                    look_ahead: false,
+                    most_children,
+                },
+            )?);
+        }
+        if costs.hosts() <= LOOK_AHEAD_HOSTS {
+            trees.push(ecef(
+                costs,
+                root,
+                bytes,
+                Eager {
+                    look_ahead: true,
+                    ..Eager::default()
+                },
+            )?);
+        }
+    }
+    let star = (0..costs.hosts()).filter(|&host| host != root).collect();
+    let mut children = vec![Vec::new(); costs.hosts()];
+    children[root] = star;
+    trees.push(Tree::new(root, children)?);
+    let best = |tree: Tree| {
+        let mut shape = Shape::of(&tree);
+        let mut timed = |segments: u32| shape.timed(costs, Task { segments, ..task }).end_s;
+        let counts = std::iter::successors(Some(1_u32), |&count| Some(count + count.div_ceil(4)));
+        let tried = counts
+            .take_while(|&count| count <= task.segments)
+            .map(|count| (timed(count), count));
+        let (seconds, segments) = tried.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((f64::INFINITY, 1));
+        Found {
+            tree,
+            segments,
+            seconds,
+        }
+    };
+    Ok(trees.into_iter().map(best).collect())
+}
+
+/// One run of simulated annealing.
+struct Chain<'a> {
+    costs: &'a Costs,
+    most_segments: u32,
+    task: Task,
+    shape: Shape,
+    timed: Timed,
+    rng: Xoshiro256PlusPlus,
+    /// Children as they were before the move.
+    undo: Vec<(usize, Vec<usize>)>,
+    best: Found,
+}
+
+impl<'a> Chain<'a> {
+    fn new(costs: &'a Costs, start: &Found, task: Task, rng: Xoshiro256PlusPlus) -> Self {
+        let most_segments = task.segments;
+        let task = Task {
+            segments: start.segments,
+            ..task
+        };
+        let mut shape = Shape::of(&start.tree);
+        let timed = shape.timed(costs, task);
+        Self {
+            costs,
+            most_segments,
+            task,
+            shape,
+            timed,
+            rng,
+            undo: Vec::new(),
+            best: start.clone(),
+        }
+    }
+
+    fn run(mut self, steps: u64) -> Found {
+        let mut cost = value(self.timed);
+        let mut temperature = HOT * cost;
+        let cooling = (COLD / HOT).powf(1.0 / steps.max(1) as f64);
+        for _ in 0..steps {
+            temperature *= cooling;
+            let (segments, before) = (self.task.segments, self.timed);
+            self.undo.clear();
+            let Some(swapped) = self.propose() else { continue };
+            self.timed = self.shape.timed(self.costs, self.task);
+            let worse = value(self.timed) - cost;
+            if worse <= 0.0 || worse < -temperature * self.rng.random::<f64>().ln() {
+                cost = value(self.timed);
+                if self.timed.end_s < self.best.seconds {
+                    self.best = Found {
+                        tree: self.shape.tree(),
+                        segments: self.task.segments,
+                        seconds: self.timed.end_s,
+                    };
+                }
+            } else {
+                self.task.segments = segments;
+                self.timed = before;
+                if let Some((one, other)) = swapped {
+                    self.shape.host.swap(one, other);
+                }
+                self.put_back();
+            }
+        }
+        self.best
+    }
+
+    /// Makes a move; tells which hosts it swapped, if any. `None` when there was nothing to do.
+    fn propose(&mut self) -> Option<Option<(usize, usize)>> {
+        let place = self.pick();
+        let kind = self.rng.random::<f64>();
+        if kind < 0.08 {
+            return self.resegment().then_some(None);
+        }
+        if kind < 0.25 {
+            let other = self.rng.random_range(1..self.shape.host.len());
+            self.shape.host.swap(place, other);
+            return (place != other).then_some(Some((place, other)));
+        }
+        if kind < 0.40 {
+            return self.reorder(place).then_some(None);
+        }
+        if kind < 0.65 {
+            return self.splice(place).then_some(None);
+        }
+        self.reattach(place).then_some(None)
+    }
+
+    /// A place but the root's: on the way to the last one, or any.
+    fn pick(&mut self) -> usize {
+        let mut place = self.timed.last;
+        if place == 0 || self.rng.random_bool(0.5) {
+            return self.rng.random_range(1..self.shape.host.len());
+        }
+        let depth = std::iter::successors(Some(place), |&at| (at != 0).then(|| self.shape.parent[at])).count() - 1;
+        for _ in 0..self.rng.random_range(0..depth) {
+            place = self.shape.parent[place];
+        }
+        place
+    }
+
+    /// A place that `from` is reached from fast, among a few drawn; never `from` itself.
+    fn near(&mut self, from: usize) -> usize {
+        let draws = if self.rng.random_bool(0.5) { 1 } else { DRAWN };
+        let target = self.shape.host[from];
+        let mut best = (f64::INFINITY, self.shape.parent[from]);
+        for _ in 0..draws {
+            let place = self.rng.random_range(0..self.shape.host.len());
+            let seconds = self.costs.seconds(self.shape.host[place], target, self.task.bytes);
+            if place != from && seconds < best.0 {
+                best = (seconds, place);
+            }
+        }
+        best.1
+    }
+
+    fn resegment(&mut self) -> bool {
+        let now = self.task.segments;
+        let factor = self.rng.random_range(0.7..1.4);
+        let next = (f64::from(now) * factor).round() as u32;
+        self.task.segments = next.clamp(1, self.most_segments);
+        self.task.segments != now
+    }
+
+    /// Puts a place elsewhere among its siblings.
+    fn reorder(&mut self, place: usize) -> bool {
+        let above = self.shape.parent[place];
+        let mut siblings = self.shape.children[above].clone();
+        if siblings.len() < 2 {
+            return false;
+        }
+        siblings.retain(|&sibling| sibling != place);
+        let at = self.rng.random_range(0..=siblings.len());
+        siblings.insert(at, place);
+        self.set_children(above, siblings);
+        true
+    }
+
+    /// Hangs a place, with all below it, below another one.
+    fn reattach(&mut self, place: usize) -> bool {
+        let to = self.near(place);
+        if self.shape.is_below(to, place) {
+            return false;
+        }
+        self.detach(place, &[]);
+        self.insert(to, place);
+        true
+    }
+
+    /// Takes a place alone out, its children following in its stead, and puts it on the way to another, or below it.
+    fn splice(&mut self, place: usize) -> bool {
+        let to = self.near(place);
+        let inside = self.shape.children[place].clone();
+        self.detach(place, &inside);
+        self.set_children(place, Vec::new());
+        if to == 0 || self.rng.random_bool(0.5) {
+            self.insert(to, place);
+        } else {
+            let above = self.shape.parent[to];
+            let list = self.shape.children[above].iter();
+            let list = list.map(|&child| if child == to { place } else { child }).collect();
+            self.set_children(above, list);
+            self.set_children(place, vec![to]);
+        }
+        true
+    }
+
+    fn detach(&mut self, place: usize, instead: &[usize]) {
+        let above = self.shape.parent[place];
+        let mut list = self.shape.children[above].clone();
+        let at = list
+            .iter()
+            .position(|&child| child == place)
+            .expect("its parent knows it");
+        list.splice(at..=at, instead.iter().copied());
+        self.set_children(above, list);
+    }
+
+    fn insert(&mut self, to: usize, place: usize) {
+        let mut list = self.shape.children[to].clone();
+        let at = self.rng.random_range(0..=list.len());
+        list.insert(at, place);
+        self.set_children(to, list);
+    }
+
+    fn set_children(&mut self, place: usize, list: Vec<usize>) {
+        list.iter().for_each(|&child| self.shape.parent[child] = place);
+        let before = std::mem::replace(&mut self.shape.children[place], list);
+        self.undo.push((place, before));
+    }
+
+    fn put_back(&mut self) {
+        let places: Vec<usize> = self.undo.iter().map(|&(place, _)| place).collect();
+        for (place, before) in self.undo.drain(..).rev() {
+            self.shape.children[place] = before;
+        }
+        for place in places {
+            for &child in &self.shape.children[place] {
+                self.shape.parent[child] = place;
+            }
+        }
+    }
+}
+
+fn value(timed: Timed) -> f64 {
+    timed.end_s + MEAN_COUNTS * timed.mean_s
+}

@@ -1,0 +1,116 @@
+//! A tree while it is being changed: places, and which host sits on each.
+
+use crate::costs::Costs;
+use crate::time::Task;
+use crate::tree::Tree;
+
+/// Place 0 is the root's.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    pub(crate) parent: Vec<usize>,
+    pub(crate) children: Vec<Vec<usize>>,
+    pub(crate) host: Vec<usize>,
+    order: Vec<usize>,
+    size: Vec<f64>,
+    first_s: Vec<f64>,
+    pace_s: Vec<f64>,
+}
+
+/// What an evaluation tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timed {
+    /// When the last place is done.
+    pub(crate) end_s: f64,
+    /// Mean over places of when they are done.
+    pub(crate) mean_s: f64,
+    /// The last place.
+    pub(crate) last: usize,
+}
+
+impl Shape {
+    pub(crate) fn of(tree: &Tree) -> Self {
+        let host = tree.order();
+        let mut place = vec![0; host.len()];
+        host.iter().enumerate().for_each(|(at, &host)| place[host] = at);
+        let children: Vec<Vec<usize>> = host
+            .iter()
+            .map(|&host| tree.children(host).iter().map(|&child| place[child]).collect())
+            .collect();
+        let parents = tree.parents();
+        let count = host.len();
+        Self {
+            parent: host.iter().map(|&host| place[parents[host]]).collect(),
+            children,
+            host,
+            order: Vec::with_capacity(count),
+            size: vec![1.0; count],
+            first_s: vec![0.0; count],
+            pace_s: vec![0.0; count],
+        }
+    }
+
+    /// The tree over hosts.
+    pub(crate) fn tree(&self) -> Tree {
+        let mut children = vec![Vec::new(); self.host.len()];
+        for (place, below) in self.children.iter().enumerate() {
+            children[self.host[place]] = below.iter().map(|&child| self.host[child]).collect();
+        }
+        Tree::new(self.host[0], children).expect("moves keep it a tree")
+    }
+
+    /// Whether `place` is `above` or below it.
+    pub(crate) fn is_below(&self, mut place: usize, above: usize) -> bool {
+        while place != above && place != 0 {
+            place = self.parent[place];
+        }
+        place == above
+    }
+
+    /// See [`crate::time`].
+    pub(crate) fn timed(&mut self, costs: &Costs, task: Task) -> Timed {
+        let pieces = f64::from(task.segments);
+        let piece_bytes = task.bytes / pieces;
+        self.order.clear();
+        self.order.push(0);
+        let mut at = 0;
+        while at < self.order.len() {
+            self.order.extend(&self.children[self.order[at]]);
+            at += 1;
+        }
+        if task.scatter {
+            for &place in self.order.iter().rev() {
+                self.size[place] = 1.0 + self.children[place].iter().map(|&child| self.size[child]).sum::<f64>();
+            }
+        }
+        (self.first_s[0], self.pace_s[0]) = (0.0, 0.0);
+        let mut timed = Timed {
+            end_s: 0.0,
+            mean_s: 0.0,
+            last: 0,
+        };
+        for &place in &self.order {
+            let source = self.host[place];
+            let mut clock_s = self.first_s[place];
+            for &child in &self.children[place] {
+                let bytes = if task.scatter {
+                    piece_bytes * self.size[child]
+                } else {
+                    piece_bytes
+                };
+                clock_s += costs.seconds(source, self.host[child], bytes);
+                self.first_s[child] = clock_s;
+            }
+            let pace_s = self.pace_s[place].max(clock_s - self.first_s[place]);
+            for &child in &self.children[place] {
+                self.pace_s[child] = pace_s;
+            }
+            let done_s = self.first_s[place] + (pieces - 1.0) * self.pace_s[place];
+            timed.mean_s += done_s;
+            if done_s > timed.end_s {
+                (timed.end_s, timed.last) = (done_s, place);
+            }
+        }
+        timed.mean_s /= self.order.len() as f64;
+        timed
+    }
+}

@@ -1,0 +1,47 @@
+//! How long an operation along a tree takes: the one evaluator of all trees.
+
+use crate::costs::Costs;
+use crate::error::TreeError;
+use crate::shape::Shape;
+use crate::tree::Tree;
+
+/// What goes from the root to the others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Task {
+    /// What each host is to have in the end, in bytes: the message of a broadcast, one block of a scatter.
+    pub bytes: f64,
+    /// Equal pieces, each sent on as soon as it is there; at least 1.
+    pub segments: u32,
+    /// Whether each host has a block of its own (scatter), so that a link carries one for every host below it.
+    pub scatter: bool,
+}
+
+impl Task {
+    pub(crate) fn check(self) -> Result<Self, TreeError> {
+        let fine = self.bytes.is_finite() && self.bytes >= 0.0;
+        let segments = self.segments.max(1);
+        fine.then_some(Self { segments, ..self })
+            .ok_or(TreeError::Bytes(self.bytes))
+    }
+}
+
+/// Seconds until the last host has all of its bytes.
+///
+/// A host sends one message at a time, and each occupies it for the message's whole alpha + bytes/beta; it may receive
+/// meanwhile. It sends the first segment to all its children in their order, then the second, each as soon as it has
+/// it. Segments then come at a steady pace, so no list of events is needed: if a host gets its first segment at `a` and
+/// then one every `p` seconds, and sending one segment to all its children takes it `c`, child k gets its first segment
+/// at `a` + (the first k of those times) and then one every max(`p`, `c`).
+///
+/// # Errors
+///
+/// When the tree has other hosts than the costs, or the bytes make no sense.
+pub fn time(costs: &Costs, tree: &Tree, task: Task) -> Result<f64, TreeError> {
+    let task = task.check()?;
+    let (hosts, found) = (costs.hosts(), tree.hosts());
+    if found != hosts {
+        let why = format!("it has {found}");
+        return Err(TreeError::NoTree { hosts, why });
+    }
+    Ok(Shape::of(tree).timed(costs, task).end_s)
+}

@@ -1,0 +1,119 @@
+//! Who sends to whom, in which order.
+
+use crate::error::TreeError;
+
+/// An ordered tree over hosts 0 to N - 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tree {
+    root: usize,
+    children: Vec<Vec<usize>>,
+}
+
+impl Tree {
+    /// A tree from each host's children in the order it sends to them.
+    ///
+    /// # Errors
+    ///
+    /// When a host is not reached from the root, or more than once.
+    pub fn new(root: usize, children: Vec<Vec<usize>>) -> Result<Self, TreeError> {
+        let hosts = children.len();
+        let no_tree = |why: String| TreeError::NoTree { hosts, why };
+        if root >= hosts {
+            return Err(TreeError::Root { root, hosts });
+        }
+        let mut seen = vec![false; hosts];
+        let mut stack = vec![root];
+        let mut reached = 0;
+        while let Some(host) = stack.pop() {
+            if host >= hosts {
+                return Err(no_tree(format!("there is no host {host}")));
+            }
+            if std::mem::replace(&mut seen[host], true) {
+                return Err(no_tree(format!("host {host} is reached twice")));
+            }
+            reached += 1;
+            stack.extend(&children[host]);
+        }
+        if reached < hosts {
+            let left = seen.iter().position(|&reached| !reached).unwrap_or_default();
+            return Err(no_tree(format!(
+                "host {left} is not reached from the root, host {root}"
+            )));
+        }
+        Ok(Self { root, children })
+    }
+
+    /// A tree from each host's parent (its own index or more than N - 1 at the root is not read) and an order of hosts
+    /// in which siblings stand as their parent sends to them.
+    ///
+    /// # Errors
+    ///
+    /// When they are no tree.
+    pub fn from_parents(root: usize, parent: &[usize], order: &[usize]) -> Result<Self, TreeError> {
+        let hosts = parent.len();
+        let mut children = vec![Vec::new(); hosts];
+        if order.len() != hosts {
+            let why = format!("the order names {} hosts", order.len());
+            return Err(TreeError::NoTree { hosts, why });
+        }
+        for &host in order {
+            let Some(&above) = parent.get(host) else {
+                let why = format!("there is no host {host}");
+                return Err(TreeError::NoTree { hosts, why });
+            };
+            if host == root {
+                continue;
+            }
+            if above >= hosts {
+                let why = format!("the parent of host {host} is {above}");
+                return Err(TreeError::NoTree { hosts, why });
+            }
+            children[above].push(host);
+        }
+        Self::new(root, children)
+    }
+
+    /// The host that has the data first.
+    pub fn root(&self) -> usize {
+        self.root
+    }
+
+    /// The number of hosts.
+    pub fn hosts(&self) -> usize {
+        self.children.len()
+    }
+
+    /// The hosts that `host` sends to, in this order.
+    pub fn children(&self, host: usize) -> &[usize] {
+        &self.children[host]
+    }
+
+    /// Each host's parent; the root's is itself.
+    pub fn parents(&self) -> Vec<usize> {
+        let mut parent = vec![self.root; self.hosts()];
+        for (host, below) in self.children.iter().enumerate() {
+            below.iter().for_each(|&child| parent[child] = host);
+        }
+        parent
+    }
+
+    /// All hosts, each after its parent and after the siblings before it: the root, its children, theirs.
+    pub fn order(&self) -> Vec<usize> {
+        let mut order = vec![self.root];
+        let mut at = 0;
+        while at < order.len() {
+            order.extend(&self.children[order[at]]);
+            at += 1;
+        }
+        order
+    }
+
+    /// Number of hosts below and including each.
+    pub fn sizes(&self) -> Vec<usize> {
+        let mut size = vec![1; self.hosts()];
+        for &host in self.order().iter().rev() {
+            size[host] += self.children[host].iter().map(|&child| size[child]).sum::<usize>();
+        }
+        size
+    }
+}

@@ -1,0 +1,188 @@
+//! Trees of the paper, trees by hand, and what must hold for all.
+
+use gavotte_collective::{Costs, Eager, Message, Task, Tree, binomial, ecef, exchange, fnf, search, time};
+use proptest::prelude::*;
+
+fn weights(rows: &[&[f64]]) -> Costs {
+    let hosts = rows.len();
+    Costs::new(hosts, rows.concat(), vec![0.0; hosts * hosts]).unwrap()
+}
+
+/// Host i is Machine i + 1 of Fig. 1. The paper's text gives the first choices and the longest paths, and its picture
+/// the weights; these are small whole numbers with all that the text says.
+fn figure_1(first_to_third: f64) -> Costs {
+    weights(&[
+        &[0.0, 2.0, first_to_third, 5.0, 6.0, 3.0],
+        &[2.0, 0.0, 5.0, 5.0, 4.0, 3.0],
+        &[first_to_third, 5.0, 0.0, 7.0, 3.0, 2.0],
+        &[5.0, 5.0, 7.0, 0.0, 1.0, 1.0],
+        &[6.0, 4.0, 3.0, 1.0, 0.0, 1.0],
+        &[3.0, 3.0, 2.0, 1.0, 1.0, 0.0],
+    ])
+}
+
+/// Sum of the weights down to the farthest host, as the figure counts.
+fn longest_path(costs: &Costs, tree: &Tree) -> f64 {
+    let parents = tree.parents();
+    let mut path = vec![0.0; tree.hosts()];
+    for &host in &tree.order()[1..] {
+        path[host] = path[parents[host]] + costs.seconds(parents[host], host, 0.0);
+    }
+    path.into_iter().fold(0.0, f64::max)
+}
+
+#[test]
+fn figure_1a() {
+    let costs = figure_1(1.0);
+    let tree = fnf(&costs, 0, 0.0).unwrap();
+    // Machine 1 sends to 3; then 1 to 2 and 3 to 6; then 1 to 4 and 3 to 5.
+    assert_eq!(tree.children(0), [2, 1, 3]);
+    assert_eq!(tree.children(2), [5, 4]);
+    assert!((longest_path(&costs, &tree) - 5.0).abs() < 1e-12);
+}
+
+#[test]
+fn figure_1b() {
+    let costs = figure_1(4.0);
+    let tree = fnf(&costs, 0, 0.0).unwrap();
+    assert_eq!(tree.children(0), [1, 5, 2]);
+    assert_eq!(tree.children(1), [4, 3]);
+    assert!((longest_path(&costs, &tree) - 7.0).abs() < 1e-12);
+}
+
+#[test]
+fn binomial_is_mpichs() {
+    let tree = binomial(8, 0).unwrap();
+    assert_eq!(tree.children(0), [4, 2, 1]);
+    assert_eq!(tree.children(4), [6, 5]);
+    assert_eq!(tree.children(6), [7]);
+    let turned = binomial(6, 4).unwrap();
+    assert_eq!(turned.children(4), [2, 0, 5]);
+    assert_eq!(turned.children(2), [3]);
+    assert_eq!(turned.children(0), [1]);
+}
+
+#[test]
+fn a_chain_in_segments() {
+    // Three equal links of 1 s a byte and 0.5 s each: 4 segments of 1 byte go down a chain of 4 hosts.
+    let costs = Costs::new(4, vec![0.5; 16], vec![1.0; 16]).unwrap();
+    let chain = Tree::from_parents(0, &[0, 0, 1, 2], &[0, 1, 2, 3]).unwrap();
+    let task = Task {
+        bytes: 4.0,
+        segments: 4,
+        scatter: false,
+    };
+    assert!((time(&costs, &chain, task).unwrap() - (3.0 * 1.5 + 3.0 * 1.5)).abs() < 1e-12);
+    // Whole: each link carries 4 bytes; scattered, 12, 8 and 4.
+    let whole = Task { segments: 1, ..task };
+    assert!((time(&costs, &chain, whole).unwrap() - 13.5).abs() < 1e-12);
+    let scatter = Task { scatter: true, ..whole };
+    assert!((time(&costs, &chain, scatter).unwrap() - (12.5 + 8.5 + 4.5)).abs() < 1e-12);
+}
+
+#[test]
+fn no_trees() {
+    for (children, said) in [
+        (vec![vec![1], vec![0]], "reached twice"),
+        (vec![vec![], vec![]], "not reached"),
+        (vec![vec![7], vec![]], "no host 7"),
+    ] {
+        assert!(Tree::new(0, children).unwrap_err().to_string().contains(said));
+    }
+    assert!(Tree::new(3, vec![vec![]]).is_err());
+    assert!(Tree::from_parents(0, &[0, 5], &[0, 1]).is_err());
+    assert!(Tree::from_parents(0, &[0, 0], &[0]).is_err());
+    assert!(Costs::new(2, vec![0.0; 4], vec![0.0, f64::NAN, 1.0, 0.0]).is_err());
+    assert!(Costs::new(2, vec![0.0; 3], vec![0.0; 4]).is_err());
+    assert!(binomial(4, 4).is_err());
+    assert!(binomial(0, 0).is_err());
+}
+
+fn random_costs() -> impl Strategy<Value = (Costs, usize)> {
+    (1_usize..14).prop_flat_map(|hosts| {
+        let matrix = |most: f64| prop::collection::vec(0.0..most, hosts * hosts);
+        (matrix(0.01), matrix(1e-6), 0..hosts)
+            .prop_map(move |(alpha_s, per_byte_s, root)| (Costs::new(hosts, alpha_s, per_byte_s).unwrap(), root))
+    })
+}
+
+/// When each host has each segment, event by event: host by host in order, segment by segment, child by child.
+fn replayed(costs: &Costs, tree: &Tree, task: Task) -> f64 {
+    let (pieces, sizes) = (task.segments as usize, tree.sizes());
+    let mut there = vec![vec![0.0_f64; pieces]; tree.hosts()];
+    let mut end = 0.0_f64;
+    for host in tree.order() {
+        let mut free = 0.0_f64;
+        for piece in 0..pieces {
+            free = free.max(there[host][piece]);
+            for &child in tree.children(host) {
+                let blocks = if task.scatter { sizes[child] as f64 } else { 1.0 };
+                free += costs.seconds(host, child, task.bytes / pieces as f64 * blocks);
+                there[child][piece] = free;
+            }
+        }
+        end = end.max(there[host][pieces - 1]);
+    }
+    end
+}
+
+proptest! {
+    #[test]
+    fn the_closed_form_is_the_replay(
+        (costs, root) in random_costs(), bytes in 0.0..1e6, segments in 1_u32..9, scatter: bool, most_children in 1_usize..4,
+    ) {
+        let task = Task { bytes, segments, scatter };
+        for tree in [
+            binomial(costs.hosts(), root).unwrap(),
+            fnf(&costs, root, bytes).unwrap(),
+            ecef(&costs, root, bytes, Eager { most_children, ..Eager::default() }).unwrap(),
+            ecef(&costs, root, bytes, Eager { look_ahead: true, ..Eager::default() }).unwrap(),
+        ] {
+            let (closed, event) = (time(&costs, &tree, task).unwrap(), replayed(&costs, &tree, task));
+            prop_assert!((closed - event).abs() <= 1e-9 * event.max(1.0), "{closed} {event}");
+        }
+    }
+
+    #[test]
+    fn the_search_never_loses_to_what_it_starts_from(
+        (costs, root) in random_costs(), bytes in 0.0..1e6, scatter: bool, seed: u64,
+    ) {
+        let task = Task { bytes, segments: 8, scatter };
+        let found = search(&costs, root, task, 2000, seed).unwrap();
+        prop_assert!(found.segments >= 1 && found.segments <= 8);
+        prop_assert_eq!(found.tree.root(), root);
+        let again = time(&costs, &found.tree, Task { segments: found.segments, ..task }).unwrap();
+        prop_assert!((again - found.seconds).abs() <= 1e-12 * again.max(1.0));
+        for tree in [binomial(costs.hosts(), root).unwrap(), fnf(&costs, root, bytes).unwrap()] {
+            let whole = time(&costs, &tree, Task { segments: 1, ..task }).unwrap();
+            prop_assert!(found.seconds <= whole * (1.0 + 1e-12));
+        }
+        let twin = search(&costs, root, task, 2000, seed).unwrap();
+        prop_assert_eq!(found.tree, twin.tree);
+    }
+
+    #[test]
+    fn a_chain_keeps_its_limit((costs, root) in random_costs(), most_children in 1_usize..4) {
+        let tree = ecef(&costs, root, 1e6, Eager { most_children, ..Eager::default() }).unwrap();
+        prop_assert!((0..costs.hosts()).all(|host| tree.children(host).len() <= most_children));
+    }
+}
+
+#[test]
+fn exchanges_help_and_stay_a_mapping() {
+    // Two tasks that talk sit on a slow pair; the fast one is free.
+    let mut per_byte = vec![1.0; 16];
+    (per_byte[2 * 4 + 3], per_byte[3 * 4 + 2]) = (0.1, 0.1);
+    let costs = Costs::new(4, vec![0.0; 16], per_byte).unwrap();
+    let messages = [Message {
+        source: 0,
+        target: 1,
+        bytes: 10.0,
+    }];
+    let mut found = exchange(&costs, &messages, vec![0, 2], 100).unwrap();
+    found.sort_unstable();
+    assert_eq!(found, [2, 3]);
+    assert!(exchange(&costs, &messages, vec![0, 0], 100).is_err());
+    assert!(exchange(&costs, &messages, vec![0, 9], 100).is_err());
+    assert!(exchange(&costs, &messages, vec![0], 100).is_err());
+}

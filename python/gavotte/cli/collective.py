@@ -1,0 +1,160 @@
+"""`gavotte collective`: a Network and an MPI operation to the trees along which it runs fast."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gavotte.cli.output import Json, Seed, emit_json, emit_table, note
+from gavotte.formats.rates import format_bytes
+
+if TYPE_CHECKING:
+    from gavotte.formats.collective import Collective, Operation
+    from gavotte.formats.history import History
+
+_BASICS = ("broadcast", "reduce", "scatter", "gather")
+
+
+def collective(
+    network: Annotated[Path, typer.Argument(help="A Network.", metavar="N.network.json")],
+    operation: Annotated[
+        list[str],
+        typer.Option(
+            "--operation",
+            help="broadcast, reduce, scatter, gather, allgather, allreduce; with `--format shim` several, or all.",
+        ),
+    ],
+    size: Annotated[
+        str, typer.Option("--bytes", help="The message, or one rank's block, as tc writes sizes.", metavar="SIZE")
+    ] = "8MB",
+    root: Annotated[
+        list[str] | None,
+        typer.Option("--root", help="Host of the root's rank; with `--format shim` several, or all."),
+    ] = None,
+    algorithm: Annotated[
+        str, typer.Option("--algorithm", help="auto, binomial, fnf, ecef, look-ahead, chain or search.")
+    ] = "auto",
+    placement: Annotated[
+        Path | None,
+        typer.Option("--placement", help="Rank i runs where its i-th task does.", metavar="P.placement.json"),
+    ] = None,
+    ranks: Annotated[
+        str | None, typer.Option("--ranks", help="The host of each rank, instead.", metavar="HOST,HOST,...")
+    ] = None,
+    segments: Annotated[
+        int | None, typer.Option("--segments", help="Pieces; for the search, at most.", min=1, max=65536)
+    ] = None,
+    history: Annotated[
+        Path | None, typer.Option("--replay", help="Also say what it takes in each snapshot.", metavar="H.npz")
+    ] = None,
+    form: Annotated[str, typer.Option("--format", help="json, or shim for the preloaded library.")] = "json",
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the trees.", metavar="C.tree.json")
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Say along which tree, in which order and in how many pieces to broadcast, reduce, scatter or gather."""
+    from gavotte.collective import OPERATIONS, plan, shim_text
+    from gavotte.errors import GavotteError
+    from gavotte.formats.collective import write_collective
+    from gavotte.formats.history import read_history
+    from gavotte.formats.network import read_network
+    from gavotte.formats.placement import read_placement
+    from gavotte.formats.rates import parse_size
+    from gavotte.formats.reading import write_text
+
+    if placement is not None and ranks is not None:
+        raise typer.BadParameter("--placement and --ranks say the same; give one of them")
+    if form not in ("json", "shim"):
+        raise GavotteError(f"no format {form!r}", hint="choose json or shim")
+    net = read_network(network)
+    hosts = net.names
+    if placement is not None:
+        hosts = list(read_placement(placement).assignment.values())
+    elif ranks is not None:
+        hosts = ranks.split(",")
+    try:
+        size_bytes = parse_size(size)
+    except ValueError as error:
+        raise GavotteError(f"--bytes: {error}", hint="write it as tc does, for example 8MB") from None
+    wanted = [each for name in operation for each in (_BASICS if name == "all" else (name,))]
+    roots: list[str | None] = [each for name in root or [] for each in (hosts if name == "all" else (name,))]
+    known: dict[str, Operation] = {name: name for name in OPERATIONS}
+    for name in wanted:
+        if name not in known:
+            raise GavotteError(f"no operation {name!r}", hint=f"choose one of {', '.join(OPERATIONS)}")
+    if form == "json" and (len(wanted) > 1 or len(roots) > 1):
+        raise GavotteError("a *.tree.json holds one operation", hint="name one, or use --format shim")
+    found = [
+        plan(
+            net,
+            known[name],
+            size_bytes=size_bytes,
+            root=top,
+            algorithm=algorithm,
+            ranks=hosts,
+            segments=segments,
+            seed=seed,
+        )
+        for name in wanted
+        for top in dict.fromkeys(roots or [None])
+    ]
+    replayed = None if history is None else read_history(history)
+    if output is not None:
+        if form == "shim":
+            write_text(output, shim_text(found))
+        else:
+            write_collective(output, found[0])
+    if as_json:
+        answers = [each.model_dump(mode="json") | _replayed(each, replayed) for each in found]
+        emit_json(answers[0] if form == "json" else answers)
+    elif form == "shim" and output is None:
+        typer.echo(shim_text(found), nl=False)
+    else:
+        for each in found:
+            _show(each, replayed)
+    if output is not None:
+        note(f"wrote {output}")
+
+
+def _replayed(found: Collective, history: History | None) -> dict[str, Any]:
+    from gavotte.collective import replay
+
+    return {} if history is None else {"replayed_s": replay(history, found).tolist()}
+
+
+def _show(found: Collective, history: History | None) -> None:
+    """The predictions, then each tree."""
+    from gavotte.collective import draw
+
+    rows = [(found.algorithm, found.predicted_s), *found.baselines_s.items()]
+    emit_table(
+        [f"{found.operation} {format_bytes(found.bytes)}", "predicted s", "pieces", "against binomial"],
+        [
+            [
+                name,
+                f"{seconds:.4g}",
+                "/".join(str(stage.segments) for stage in found.stages) if name == found.algorithm else "",
+                _against(seconds, dict(rows).get("binomial")),
+            ]
+            for name, seconds in rows
+        ],
+    )
+    for stage in found.stages:
+        typer.echo(f"\n{stage.operation}, root {found.hosts[stage.root]}\n{draw(stage, found.hosts)}")
+    if history is not None:
+        seconds = _replayed(found, history)["replayed_s"]
+        note(
+            f"replayed over {len(seconds)} snapshots: mean {sum(seconds) / len(seconds):.4g} s, "
+            f"least {min(seconds):.4g} s, most {max(seconds):.4g} s"
+        )
+    note(f"seed {found.seed}")
+
+
+def _against(seconds: float, binomial_s: float | None) -> str:
+    if not binomial_s:
+        return ""
+    return f"{100 * (seconds / binomial_s - 1):+.0f} %"

@@ -1,0 +1,49 @@
+"""`gavotte map`: one task on each host, by topology mapping."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gavotte.cli.output import Json, Seed, emit_json, emit_table, note
+
+
+def map_(
+    network: Annotated[Path, typer.Argument(help="A Network.", metavar="N.network.json")],
+    app: Annotated[Path, typer.Argument(help="An App.", metavar="A.app.toml")],
+    method: Annotated[str, typer.Option("--method", help="exchange, greedy (the RPCA paper's) or ring.")] = "exchange",
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            "--reorder",
+            help="Where rank 0, 1, ... run already: print the new rank of each instead, and move nobody.",
+            metavar="HOST,HOST,...",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the Placement.", metavar="P.placement.json")
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Give each task a host of its own so that who talks most sits nearest."""
+    from gavotte.formats.app import read_app
+    from gavotte.formats.network import read_network
+    from gavotte.formats.placement import write_placement
+    from gavotte.mapping import keys, map_tasks
+
+    placed = map_tasks(read_network(network), read_app(app), method, seed=seed)
+    order = None if hosts is None else keys(placed, hosts.split(","))
+    if output is not None:
+        write_placement(output, placed)
+    if as_json:
+        emit_json(placed.model_dump(mode="json") | ({} if order is None else {"keys": order}))
+    elif order is not None:
+        typer.echo("\n".join(map(str, order)))
+    else:
+        emit_table(["task", "host"], [list(pair) for pair in placed.assignment.items()], words=["host"])
+    note(f"{method}: the busiest host, {placed.bottleneck}, takes {placed.completion_s:.4g} s; seed {placed.seed}")
+    if output is not None:
+        note(f"wrote {output}")

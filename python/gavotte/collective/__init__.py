@@ -1,0 +1,21 @@
+"""Makes trees for collective operations from a Network, says how long they take, and replays them over a History."""
+
+from gavotte.collective.building import build_shim
+from gavotte.collective.drawing import draw
+from gavotte.collective.noise import Noisy, norm_of, with_noise
+from gavotte.collective.planning import ALGORITHMS, OPERATIONS, plan
+from gavotte.collective.replaying import replay
+from gavotte.collective.shim import shim_text
+
+__all__ = [
+    "ALGORITHMS",
+    "OPERATIONS",
+    "Noisy",
+    "build_shim",
+    "draw",
+    "norm_of",
+    "plan",
+    "replay",
+    "shim_text",
+    "with_noise",
+]

@@ -1,0 +1,48 @@
+"""Builds the preloaded library with the MPI's own compiler, whose binary interface it must have."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+from gavotte.errors import GavotteError, UnsupportedError
+
+DEADLINE_S = 120.0
+
+
+def build_shim(output: str | Path, *, mpicc: str = "mpicc") -> None:
+    """Builds `shim.c` for one MPI library.
+
+    Args:
+        output: the shared library to write, whole or not at all.
+        mpicc: the MPI's C compiler and its options, as `mpicc.mpich`; the library fits this MPI alone.
+
+    Raises:
+        UnsupportedError: when there is no such compiler.
+        GavotteError: when it fails.
+    """
+    target = Path(output).absolute()
+    if not target.parent.is_dir():
+        raise GavotteError(f"{output}: there is no folder {target.parent}", hint="make it first")
+    with (
+        resources.as_file(resources.files("gavotte.collective") / "shim.c") as source,
+        tempfile.TemporaryDirectory(prefix=".shim-", dir=target.parent) as aside,
+    ):
+        made = Path(aside) / target.name
+        line = [*shlex.split(mpicc), "-O2", "-shared", "-fPIC", "-o", str(made), str(source), "-lm"]
+        try:
+            done = subprocess.run(line, capture_output=True, text=True, timeout=DEADLINE_S, env={**os.environ})
+        except (FileNotFoundError, PermissionError, IndexError):
+            raise UnsupportedError(
+                f"there is no compiler `{mpicc}`", hint="install the MPI's development package, or name it by --mpicc"
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise GavotteError(f"`{mpicc}` did not end within {DEADLINE_S:.0f} s", hint="try it by hand") from None
+        if done.returncode:
+            said = (done.stderr.strip().splitlines() or ["no message"])[0]
+            raise GavotteError(f"`{mpicc}` failed: {said}", hint="is it the C compiler of an MPI?")
+        made.replace(target)

@@ -1,0 +1,116 @@
+"""The alpha-beta model of every pair of ranks, from a Network or a History."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gavotte.errors import GavotteError
+from gavotte.formats.history import Floats, History
+from gavotte.formats.network import Network
+
+LOCAL_ALPHA_S = 1e-6
+LOCAL_BPS = 40e9
+"""Two ranks on one host meet in memory; what matters is only that this is much faster than any network."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Sending b bytes from rank i to rank j takes `alpha_s + b * per_byte_s`.
+
+    Attributes:
+        alpha_s: (..., N, N) seconds, row = source.
+        per_byte_s: (..., N, N) seconds a byte.
+    """
+
+    alpha_s: Floats
+    per_byte_s: Floats
+
+    @property
+    def reversed(self) -> Pairs:
+        """The way back of each pair: what a reduction or a gather pays."""
+        return Pairs(_whole(self.alpha_s.swapaxes(-1, -2)), _whole(self.per_byte_s.swapaxes(-1, -2)))
+
+
+def network_pairs(network: Network, ranks: Sequence[str]) -> Pairs:
+    """The pairs of a Network.
+
+    Args:
+        network: its hosts' rates and latencies; an unknown latency counts as none.
+        ranks: the host of each of N ranks.
+
+    Raises:
+        GavotteError: for a host that the Network lacks, or a pair of unknown rate.
+    """
+    at = places(network.names, ranks, "network")
+    rate_bps = np.array(
+        [[np.nan if rate is None else rate for rate in row] for row in network.rate_bps], dtype=np.float64
+    )
+    alpha_s = np.array([[0.0 if each is None else each for each in row] for row in network.latency_s], dtype=np.float64)
+    pairs = _spread(alpha_s, 8 / rate_bps, at)
+    unknown = np.argwhere(np.isnan(pairs.per_byte_s))
+    if len(unknown):
+        source, target = (ranks[int(place)] for place in unknown[0])
+        raise GavotteError(
+            f"the network does not say how fast {source} sends to {target}", hint="measure that pair, or give its rate"
+        )
+    return pairs
+
+
+def history_pairs(history: History, ranks: Sequence[str]) -> Pairs:
+    """The pairs of each snapshot of a History, (n, N, N).
+
+    A pair that was not measured in a snapshot has its median over the others there.
+
+    Raises:
+        GavotteError: for a host that the History lacks, or a pair that was never measured.
+    """
+    at = places(history.hosts, ranks, "history")
+    filled = [_filled(values) for values in (history.alpha_s, 1 / history.beta_Bps)]
+    pairs = _spread(np.nan_to_num(filled[0]), filled[1], at)
+    unknown = np.argwhere(np.isnan(pairs.per_byte_s[0]))
+    if len(unknown):
+        source, target = (ranks[int(place)] for place in unknown[0])
+        raise GavotteError(f"{source} to {target} was never measured", hint="measure again, or leave the hosts out")
+    return pairs
+
+
+def _filled(values: Floats) -> Floats:
+    """With each gap's median over the other snapshots; the diagonal is left alone."""
+    gaps = np.isnan(values) & ~np.eye(values.shape[-1], dtype=bool)
+    if not gaps.any():
+        return values
+    with warnings.catch_warnings():  # pairs that were never measured are told by the caller
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.where(gaps, np.nanmedian(values, axis=0, keepdims=True), values)
+
+
+def places(names: Sequence[str], ranks: Sequence[str], what: str) -> list[int]:
+    """Where each rank's host stands.
+
+    Raises:
+        GavotteError: for a host that is not there.
+    """
+    at = {name: place for place, name in enumerate(names)}
+    for host in ranks:
+        if host not in at:
+            raise GavotteError(f"the {what} has no host {host!r}", hint=f"it has {', '.join(list(names)[:8])}, ...")
+    return [at[host] for host in ranks]
+
+
+def _spread(alpha_s: Floats, per_byte_s: Floats, at: Sequence[int]) -> Pairs:
+    """From hosts to ranks."""
+    place = np.array(at)
+    same = place[:, None] == place[None, :]
+    chosen = (..., place[:, None], place[None, :])
+    return Pairs(
+        _whole(np.where(same, LOCAL_ALPHA_S, alpha_s[chosen])),
+        _whole(np.where(same, 8 / LOCAL_BPS, per_byte_s[chosen])),
+    )
+
+
+def _whole(matrix: Floats) -> Floats:
+    return np.ascontiguousarray(matrix, dtype=np.float64)

@@ -1,0 +1,145 @@
+"""The front door: a Network and an operation in, trees and their predicted time out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+import numpy as np
+
+from gavotte import _core
+from gavotte.collective.pairs import Pairs, network_pairs
+from gavotte.errors import GavotteError
+from gavotte.formats.collective import FORMAT, Basic, Collective, Operation, Stage
+from gavotte.formats.network import Network
+
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+
+ALGORITHMS = ("auto", "binomial", "fnf", "ecef", "look-ahead", "chain", "search")
+"""From MPICH's tree by rank to the search; `auto` takes the first that is within `WORTH_IT` of the best."""
+
+WORTH_IT = 0.03
+"""A cleverer tree must promise to save more of the time: calibrations repeat to 3-5 %."""
+
+SEGMENT_BYTES = 16384
+"""Least size of a segment: below it the cost of a message, not of its bytes, decides."""
+
+MOST_SEGMENTS = 1024
+
+STEPS = 100_000
+"""Moves of the search: 0.3 s at 196 hosts; ten times as many save 1 % more."""
+
+_STAGES: dict[Operation, tuple[Basic, ...]] = {
+    "broadcast": ("broadcast",),
+    "reduce": ("reduce",),
+    "scatter": ("scatter",),
+    "gather": ("gather",),
+    "allgather": ("gather", "broadcast"),
+    "allreduce": ("reduce", "broadcast"),
+}
+
+
+def plan(
+    network: Network,
+    operation: Operation,
+    *,
+    size_bytes: int,
+    root: str | None = None,
+    algorithm: str = "auto",
+    ranks: Sequence[str] | None = None,
+    segments: int | None = None,
+    steps: int = STEPS,
+    seed: int = 0,
+) -> Collective:
+    """Says along which trees to run a collective operation.
+
+    The model: sending b bytes from i to j takes alpha_ij + b / beta_ij (the RPCA paper, section III), a host sends one
+    message at a time and may receive meanwhile, and sends each segment to its children in their order as soon as it
+    has it. A scatter's link carries one block for each rank below it. Reductions and gathers are the same on the way
+    back, read backwards.
+
+    Args:
+        network: what is believed of the pairs.
+        operation: see `OPERATIONS`.
+        size_bytes: as for the MPI call: the message, or one rank's block.
+        root: the host of the root's rank (the first of it); else the first rank, and for allgather and allreduce the
+            host that is nearest to all.
+        algorithm: see `ALGORITHMS`.
+        ranks: the host of each rank, where several may share one; else the Network's hosts in order.
+        segments: pieces; else 1 for trees made in one pass, and for the search what suits.
+        steps: moves that the search tries.
+        seed: of the search.
+
+    Raises:
+        GavotteError: for an unknown name, host or pair.
+    """
+    if operation not in OPERATIONS:
+        raise GavotteError(f"no operation {operation!r}", hint=f"choose one of {', '.join(OPERATIONS)}")
+    if algorithm not in ALGORITHMS:
+        raise GavotteError(f"no algorithm {algorithm!r}", hint=f"choose one of {', '.join(ALGORITHMS)}")
+    hosts = list(network.names if ranks is None else ranks)
+    if root is not None and root not in hosts:
+        raise GavotteError(f"no rank runs on the root {root!r}", hint=f"choose one of {', '.join(hosts[:8])}, ...")
+    pairs = network_pairs(network, hosts)
+    stages_of = _STAGES[operation]
+    nearest = len(stages_of) > 1 and root is None
+    top = _nearest(pairs, size_bytes) if nearest else hosts.index(root or hosts[0])
+    sizes = dict.fromkeys(stages_of, size_bytes)
+    if operation == "allgather":
+        sizes["broadcast"] = size_bytes * len(hosts)
+    found: dict[str, list[Stage]] = {}
+    for name in ALGORITHMS[1:] if algorithm == "auto" else dict.fromkeys(("binomial", "fnf", algorithm)):
+        found[name] = [_stage(pairs, each, sizes[each], top, name, segments, steps, seed) for each in stages_of]
+    total_s = {name: sum(stage.predicted_s for stage in stages) for name, stages in found.items()}
+    chosen = algorithm
+    if algorithm == "auto":
+        least_s = min(total_s.values())
+        chosen = next(name for name, seconds in total_s.items() if seconds <= (1 + WORTH_IT) * least_s)
+    return Collective(
+        format=FORMAT,
+        operation=operation,
+        hosts=hosts,
+        bytes=size_bytes,
+        algorithm=chosen,
+        stages=found[chosen],
+        predicted_s=total_s[chosen],
+        baselines_s={name: seconds for name, seconds in total_s.items() if name != chosen},
+        seed=seed,
+    )
+
+
+def _stage(
+    pairs: Pairs,
+    operation: Basic,
+    size_bytes: int,
+    root: int,
+    algorithm: str,
+    segments: int | None,
+    steps: int,
+    seed: int,
+) -> Stage:
+    most = max(1, min(MOST_SEGMENTS, size_bytes // SEGMENT_BYTES)) if algorithm == "search" else 1
+    there = pairs.reversed if operation in ("reduce", "gather") else pairs
+    try:
+        parent, order, pieces, seconds = _core.collective_tree(
+            there.alpha_s,
+            there.per_byte_s,
+            algorithm=algorithm,
+            root=root,
+            size_bytes=float(size_bytes),
+            segments=segments or most,
+            scatter=operation in ("scatter", "gather"),
+            steps=steps,
+            seed=seed,
+        )
+    except (ValueError, OverflowError) as error:
+        raise GavotteError(str(error)) from None
+    return Stage(
+        operation=operation, bytes=size_bytes, segments=pieces, parent=parent, order=order, predicted_s=seconds
+    )
+
+
+def _nearest(pairs: Pairs, size_bytes: int) -> int:
+    """The rank that reaches all others, and is reached by them, in the least time."""
+    seconds = pairs.alpha_s + size_bytes * pairs.per_byte_s
+    return int(np.argmin(seconds.sum(axis=0) + seconds.sum(axis=1)))

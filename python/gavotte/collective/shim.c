@@ -1,0 +1,427 @@
+/*
+ * Runs MPI_Bcast, MPI_Reduce, MPI_Scatter and MPI_Gather of an unchanged program along given trees.
+ *
+ *     mpicc -O2 -shared -fPIC -o libgavotte-mpi.so shim.c          (or: gavotte shim -o libgavotte-mpi.so)
+ *     LD_PRELOAD=./libgavotte-mpi.so GAVOTTE_TREES=trees.txt       in the environment of every rank
+ *
+ * GAVOTTE_TREES is what `gavotte collective --format shim` writes, the same on all hosts. GAVOTTE_MIN_BYTES (32768):
+ * smaller messages go the library's own way. GAVOTTE_VERBOSE=1: rank 0 tells at the end what was taken over.
+ *
+ * Whatever it does not handle is passed on: other communicators than those with the ranks of MPI_COMM_WORLD,
+ * intercommunicators, roots without a tree, operators that do not commute, reductions of derived datatypes, more than
+ * 2 GB; and Fortran programs, whose calls do not pass through here. The choice rests only on what all ranks know alike, so
+ * all choose the same way: the standard demands equal type signatures, not equal types and counts.
+ */
+#include <limits.h>
+#include <math.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BROADCAST, REDUCE, SCATTER, GATHER, OPERATIONS };
+static const char *const NAMES[OPERATIONS] = {"broadcast", "reduce", "scatter", "gather"};
+
+enum { SLOTS = 4 }; /* segments of a reduction that are under way to one rank */
+
+#define TRY(call)                                                                                                      \
+    do {                                                                                                               \
+        int code_ = (call);                                                                                            \
+        if (code_ != MPI_SUCCESS) return code_;                                                                        \
+    } while (0)
+
+/* One tree as this rank sees it. `below` is this rank, then all below its first child, then all below its second. */
+typedef struct {
+    int operation, root, parent, children, size;
+    double bytes, segment_bytes;
+    int *child, *at, *weight, *below;
+} Tree;
+
+static Tree *trees;
+static int tree_count, ready, me, ranks;
+static double min_bytes = 32768;
+static long taken[OPERATIONS], passed[OPERATIONS];
+static int keyval = MPI_KEYVAL_INVALID;
+
+/* ---- reading the trees ---- */
+
+static int walk(const int *parent, const int *order, int rank, int *below, int count) {
+    below[count++] = rank;
+    for (int i = 0; i < ranks; i++)
+        if (order[i] != rank && parent[order[i]] == rank) count = walk(parent, order, order[i], below, count);
+    return count;
+}
+
+static int grow(Tree *tree, int *parent, int *order) {
+    tree->child = malloc(sizeof(int) * 4 * ranks);
+    if (!tree->child) return 0;
+    tree->at = tree->child + ranks, tree->weight = tree->at + ranks, tree->below = tree->weight + ranks;
+    tree->parent = me == tree->root ? -1 : parent[me];
+    tree->below[0] = me, tree->size = 1, tree->children = 0;
+    for (int i = 0; i < ranks; i++) {
+        if (order[i] == me || parent[order[i]] != me) continue;
+        int end = walk(parent, order, order[i], tree->below, tree->size), number = tree->children++;
+        tree->child[number] = order[i], tree->at[number] = tree->size, tree->weight[number] = end - tree->size;
+        tree->size = end;
+    }
+    return 1;
+}
+
+/* Whether parents come first and every rank once: anything else would never end. */
+static int is_tree(const int *parent, const int *order, int root) {
+    char *seen = calloc(ranks, 1);
+    int fine = seen && order[0] == root;
+    for (int i = 0; fine && i < ranks; i++) {
+        fine = order[i] >= 0 && order[i] < ranks && !seen[order[i]];
+        if (fine && i > 0) fine = parent[order[i]] >= 0 && parent[order[i]] < ranks && seen[parent[order[i]]];
+        if (fine) seen[order[i]] = 1;
+    }
+    free(seen);
+    return fine;
+}
+
+static int read_list(FILE *file, int *list) {
+    for (int i = 0; i < ranks; i++)
+        if (fscanf(file, "%d", &list[i]) != 1) return 0;
+    return 1;
+}
+
+static const char *read_trees(const char *path) {
+    FILE *file = path ? fopen(path, "r") : NULL;
+    if (!file) return "GAVOTTE_TREES names no file that can be read";
+    char word[32];
+    int there = 0, *lists = malloc(sizeof(int) * 2 * ranks);
+    const char *wrong = NULL;
+    if (!lists || fscanf(file, "gavotte/shim/1 ranks %d", &there) != 1) wrong = "GAVOTTE_TREES is no shim file";
+    else if (there != ranks) wrong = "GAVOTTE_TREES is for another number of ranks";
+    while (!wrong) {
+        Tree tree = {0};
+        int found = fscanf(file, "%31s %d %lf %lf", word, &tree.root, &tree.bytes, &tree.segment_bytes);
+        if (found == EOF) break;
+        for (tree.operation = 0; tree.operation < OPERATIONS; tree.operation++)
+            if (!strcmp(word, NAMES[tree.operation])) break;
+        Tree *more = realloc(trees, sizeof(Tree) * (tree_count + 1));
+        if (more) trees = more;
+        if (!more || found != 4 || tree.operation == OPERATIONS || !read_list(file, lists) ||
+            !read_list(file, lists + ranks) || !is_tree(lists, lists + ranks, tree.root) ||
+            !grow(&tree, lists, lists + ranks))
+            wrong = "GAVOTTE_TREES holds something that is no tree";
+        else trees[tree_count++] = tree;
+    }
+    free(lists);
+    fclose(file);
+    return wrong;
+}
+
+/* A sum over the file, so that ranks with unlike files notice. */
+static unsigned long checksum(const char *path) {
+    unsigned long sum = 14695981039346656037UL ^ (unsigned long)min_bytes;
+    FILE *file = path ? fopen(path, "r") : NULL;
+    for (int c; file && (c = fgetc(file)) != EOF;) sum = (sum ^ (unsigned long)c) * 1099511628211UL;
+    if (file) fclose(file);
+    return sum;
+}
+
+static int drop(MPI_Comm comm, int key, void *value, void *extra) {
+    MPI_Comm *shadow = value;
+    (void)comm, (void)key, (void)extra;
+    int code = *shadow == MPI_COMM_NULL ? MPI_SUCCESS : PMPI_Comm_free(shadow);
+    free(shadow);
+    return code;
+}
+
+static void start(void) {
+    const char *path = getenv("GAVOTTE_TREES"), *least = getenv("GAVOTTE_MIN_BYTES");
+    if (least) min_bytes = atof(least);
+    PMPI_Comm_rank(MPI_COMM_WORLD, &me);
+    PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    const char *wrong = read_trees(path);
+    unsigned long mine[2], all[2];
+    mine[0] = wrong ? (unsigned long)me : checksum(path), mine[1] = ~mine[0];
+    PMPI_Allreduce(mine, all, 2, MPI_UNSIGNED_LONG, MPI_MIN, MPI_COMM_WORLD);
+    int bad = wrong != NULL, any;
+    PMPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    ready = !any && all[0] == ~all[1];
+    if (ready) PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, drop, &keyval, NULL);
+    else if (me == 0) fprintf(stderr, "gavotte: no trees are used: %s\n", wrong ? wrong : "the ranks' files differ");
+}
+
+/* ---- choosing ---- */
+
+/* A communicator of our own with the same ranks, so that no message of the program's can be taken for ours. */
+static MPI_Comm shadow_of(MPI_Comm comm) {
+    MPI_Comm *shadow;
+    int found, inter, result = MPI_UNEQUAL;
+    if (PMPI_Comm_get_attr(comm, keyval, &shadow, &found) == MPI_SUCCESS && found) return *shadow;
+    shadow = malloc(sizeof *shadow);
+    *shadow = MPI_COMM_NULL;
+    PMPI_Comm_test_inter(comm, &inter);
+    if (!inter) PMPI_Comm_compare(comm, MPI_COMM_WORLD, &result);
+    if (result == MPI_IDENT || result == MPI_CONGRUENT) PMPI_Comm_split(comm, 0, me, shadow);
+    PMPI_Comm_set_attr(comm, keyval, shadow);
+    return *shadow;
+}
+
+/* Only then may `root` be compared with our own rank, and arguments be read that count at the root alone. */
+static int usable(MPI_Comm comm, MPI_Comm *shadow) {
+    return ready && comm != MPI_COMM_NULL && (*shadow = shadow_of(comm)) != MPI_COMM_NULL;
+}
+
+static const Tree *choose(int operation, int root, double bytes) {
+    const Tree *best = NULL;
+    double room = operation == SCATTER || operation == GATHER ? (double)INT_MAX / (ranks ? ranks : 1) : INT_MAX;
+    for (int i = 0; bytes > 0 && bytes >= min_bytes && bytes <= room && i < tree_count; i++) {
+        const Tree *tree = &trees[i];
+        if (tree->operation != operation || tree->root != root) continue;
+        if (!best || fabs(log(tree->bytes / bytes)) < fabs(log(best->bytes / bytes))) best = tree;
+    }
+    (best ? taken : passed)[operation]++;
+    return best;
+}
+
+static double bytes_of(MPI_Count count, MPI_Datatype type) {
+    int size = 0;
+    if (type == MPI_DATATYPE_NULL || PMPI_Type_size(type, &size) != MPI_SUCCESS) return 0;
+    return (double)count * size;
+}
+
+static int is_named(MPI_Datatype type) {
+    int integers, addresses, types, combiner;
+    PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+    return combiner == MPI_COMBINER_NAMED;
+}
+
+/* Whether memory holds the bytes as they go over the wire: a named type without gaps. */
+static int is_plain(MPI_Datatype type) {
+    int size;
+    MPI_Aint low, extent;
+    PMPI_Type_get_extent(type, &low, &extent);
+    PMPI_Type_size(type, &size);
+    return is_named(type) && low == 0 && extent == size;
+}
+
+/* ---- moving bytes ---- */
+
+static int pack(const void *from, MPI_Count count, MPI_Datatype type, char *to, size_t bytes, MPI_Comm comm) {
+    int at = 0;
+    if (is_plain(type)) return memcpy(to, from, bytes), MPI_SUCCESS;
+    return PMPI_Pack(from, (int)count, type, to, (int)bytes, &at, comm);
+}
+
+static int unpack(const char *from, void *to, MPI_Count count, MPI_Datatype type, size_t bytes, MPI_Comm comm) {
+    int at = 0;
+    if (is_plain(type)) return memcpy(to, from, bytes), MPI_SUCCESS;
+    return PMPI_Unpack(from, (int)bytes, &at, to, (int)count, type, comm);
+}
+
+static size_t piece_of(const Tree *tree, size_t bytes) {
+    size_t piece = (size_t)tree->segment_bytes;
+    return piece == 0 || piece > bytes ? bytes : piece;
+}
+
+/*
+ * Sends `bytes` for each rank below down the tree, one piece of all of them after the other, in one buffer laid out as
+ * [piece][rank of `below`]. With `shared`, all ranks get the same bytes.
+ */
+static int down(char *data, size_t bytes, int shared, const Tree *tree, MPI_Comm comm) {
+    size_t piece = piece_of(tree, bytes), pieces = (bytes + piece - 1) / piece, ours = shared ? 1 : tree->size;
+    MPI_Request *coming = malloc(sizeof *coming * pieces);
+    if (!coming) return MPI_ERR_NO_MEM;
+    for (size_t i = 0; tree->parent >= 0 && i < pieces; i++) {
+        size_t length = i + 1 < pieces ? piece : bytes - i * piece;
+        TRY(PMPI_Irecv(data + ours * i * piece, (int)(ours * length), MPI_BYTE, tree->parent, 0, comm, &coming[i]));
+    }
+    for (size_t i = 0; i < pieces; i++) {
+        size_t length = i + 1 < pieces ? piece : bytes - i * piece;
+        if (tree->parent >= 0) TRY(PMPI_Wait(&coming[i], MPI_STATUS_IGNORE));
+        for (int c = 0; c < tree->children; c++) {
+            size_t weight = shared ? 1 : tree->weight[c], at = shared ? 0 : tree->at[c];
+            const char *part = data + ours * i * piece + at * length;
+            TRY(PMPI_Send(part, (int)(weight * length), MPI_BYTE, tree->child[c], 0, comm));
+        }
+    }
+    free(coming);
+    return MPI_SUCCESS;
+}
+
+/* The same backwards: what each rank below has comes up. */
+static int up(char *data, size_t bytes, const Tree *tree, MPI_Comm comm) {
+    size_t piece = piece_of(tree, bytes), pieces = (bytes + piece - 1) / piece, ours = tree->size;
+    MPI_Request *coming = malloc(sizeof *coming * (pieces * tree->children + 1));
+    if (!coming) return MPI_ERR_NO_MEM;
+    size_t number = 0;
+    for (size_t i = 0; i < pieces; i++)
+        for (int c = tree->children - 1; c >= 0; c--) {
+            size_t length = i + 1 < pieces ? piece : bytes - i * piece;
+            char *part = data + ours * i * piece + tree->at[c] * length;
+            TRY(PMPI_Irecv(part, (int)(tree->weight[c] * length), MPI_BYTE, tree->child[c], 0, comm,
+                           &coming[number++]));
+        }
+    for (size_t i = 0; i < pieces; i++) {
+        size_t length = i + 1 < pieces ? piece : bytes - i * piece;
+        for (int c = 0; c < tree->children; c++) TRY(PMPI_Wait(&coming[i * tree->children + c], MPI_STATUS_IGNORE));
+        if (tree->parent >= 0)
+            TRY(PMPI_Send(data + ours * i * piece, (int)(ours * length), MPI_BYTE, tree->parent, 0, comm));
+    }
+    free(coming);
+    return MPI_SUCCESS;
+}
+
+/* Between one rank's block in a row and its pieces at `place` of the layout of `down`. */
+static void deal(char *laid, char *block, size_t bytes, size_t place, const Tree *tree, int into_layout) {
+    size_t piece = piece_of(tree, bytes);
+    for (size_t at = 0; at < bytes; at += piece) {
+        size_t length = at + piece < bytes ? piece : bytes - at;
+        char *there = laid + tree->size * at + place * length;
+        memcpy(into_layout ? there : block + at, into_layout ? block + at : there, length);
+    }
+}
+
+/* ---- the operations ---- */
+
+static int bcast(void *buffer, MPI_Count count, MPI_Datatype type, const Tree *tree, MPI_Comm comm) {
+    size_t bytes = (size_t)bytes_of(count, type);
+    if (is_plain(type)) return down(buffer, bytes, 1, tree, comm);
+    char *data = malloc(bytes);
+    if (!data) return MPI_ERR_NO_MEM;
+    if (tree->parent < 0) TRY(pack(buffer, count, type, data, bytes, comm));
+    TRY(down(data, bytes, 1, tree, comm));
+    if (tree->parent >= 0) TRY(unpack(data, buffer, count, type, bytes, comm));
+    free(data);
+    return MPI_SUCCESS;
+}
+
+static int scatter(const void *from, MPI_Count count, MPI_Datatype type, void *to, MPI_Count to_count,
+                   MPI_Datatype to_type, size_t bytes, const Tree *tree, MPI_Comm comm) {
+    char *laid = malloc(bytes * tree->size), *block = malloc(bytes);
+    MPI_Aint low, extent;
+    if (!laid || !block) return free(laid), free(block), MPI_ERR_NO_MEM;
+    if (tree->parent < 0) {
+        TRY(PMPI_Type_get_extent(type, &low, &extent));
+        for (int i = 0; i < tree->size; i++) {
+            TRY(pack((const char *)from + extent * count * tree->below[i], count, type, block, bytes, comm));
+            deal(laid, block, bytes, i, tree, 1);
+        }
+    }
+    TRY(down(laid, bytes, 0, tree, comm));
+    deal(laid, block, bytes, 0, tree, 0);
+    if (to != MPI_IN_PLACE) TRY(unpack(block, to, to_count, to_type, bytes, comm));
+    free(laid), free(block);
+    return MPI_SUCCESS;
+}
+
+static int gather(const void *from, MPI_Count count, MPI_Datatype type, void *to, MPI_Count to_count,
+                  MPI_Datatype to_type, size_t bytes, const Tree *tree, MPI_Comm comm) {
+    char *laid = malloc(bytes * tree->size), *block = malloc(bytes);
+    MPI_Aint low, extent;
+    if (!laid || !block) return free(laid), free(block), MPI_ERR_NO_MEM;
+    if (from != MPI_IN_PLACE) {
+        TRY(pack(from, count, type, block, bytes, comm));
+        deal(laid, block, bytes, 0, tree, 1);
+    }
+    TRY(up(laid, bytes, tree, comm));
+    if (tree->parent < 0) {
+        TRY(PMPI_Type_get_extent(to_type, &low, &extent));
+        for (int i = from == MPI_IN_PLACE; i < tree->size; i++) {
+            deal(laid, block, bytes, i, tree, 0);
+            TRY(unpack(block, (char *)to + extent * to_count * tree->below[i], to_count, to_type, bytes, comm));
+        }
+    }
+    free(laid), free(block);
+    return MPI_SUCCESS;
+}
+
+static int reduce(const void *from, void *to, MPI_Count count, MPI_Datatype type, MPI_Op op, const Tree *tree,
+                  MPI_Comm comm) {
+    MPI_Aint low, extent;
+    int size;
+    TRY(PMPI_Type_get_extent(type, &low, &extent));
+    TRY(PMPI_Type_size(type, &size));
+    size_t most = piece_of(tree, (size_t)count * size) / size, length = most ? most : 1;
+    size_t pieces = ((size_t)count + length - 1) / length, messages = pieces * tree->children;
+    char *sum = tree->parent < 0 ? to : (char *)from, *slots = NULL;
+    MPI_Request coming[SLOTS];
+    if (tree->children) slots = malloc(SLOTS * length * extent);
+    if (tree->children && tree->parent >= 0) sum = malloc(count * extent);
+    if (tree->children && (!slots || !sum)) return MPI_ERR_NO_MEM;
+    if (from != MPI_IN_PLACE && sum != from) memcpy(sum, from, count * extent);
+    for (size_t next = 0, done = 0, i = 0; i < pieces; i++) {
+        size_t here = i + 1 < pieces ? length : count - i * length;
+        for (int c = 0; c < tree->children; c++, done++) {
+            for (; next < messages && next < done + SLOTS; next++) {
+                int child = tree->child[tree->children - 1 - next % tree->children];
+                TRY(PMPI_Irecv(slots + next % SLOTS * length * extent, (int)length, type, child, 0, comm,
+                               &coming[next % SLOTS]));
+            }
+            TRY(PMPI_Wait(&coming[done % SLOTS], MPI_STATUS_IGNORE));
+            TRY(PMPI_Reduce_local(slots + done % SLOTS * length * extent, sum + i * length * extent, (int)here, type, op));
+        }
+        if (tree->parent >= 0) TRY(PMPI_Send(sum + i * length * extent, (int)here, type, tree->parent, 0, comm));
+    }
+    if (sum != to && sum != from) free(sum);
+    free(slots);
+    return MPI_SUCCESS;
+}
+
+static int may_reduce(MPI_Datatype type, MPI_Op op) {
+    int commutes = 0;
+    if (type == MPI_DATATYPE_NULL || op == MPI_OP_NULL || !is_named(type)) return 0;
+    return PMPI_Op_commutative(op, &commutes) == MPI_SUCCESS && commutes;
+}
+
+/* ---- what the program calls; with MPI 4 also with large counts ---- */
+
+int MPI_Init(int *argc, char ***argv) {
+    TRY(PMPI_Init(argc, argv));
+    return start(), MPI_SUCCESS;
+}
+
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+    TRY(PMPI_Init_thread(argc, argv, required, provided));
+    return start(), MPI_SUCCESS;
+}
+
+int MPI_Finalize(void) {
+    const char *verbose = getenv("GAVOTTE_VERBOSE");
+    for (int i = 0; verbose && atoi(verbose) && me == 0 && i < OPERATIONS; i++)
+        fprintf(stderr, "gavotte: %s: %ld along trees, %ld passed on\n", NAMES[i], taken[i], passed[i]);
+    return PMPI_Finalize();
+}
+
+#define DEFINE(COUNT, suffix)                                                                                          \
+    int MPI_Bcast##suffix(void *buffer, COUNT count, MPI_Datatype type, int root, MPI_Comm comm) {                     \
+        MPI_Comm own;                                                                                                  \
+        const Tree *tree = choose(BROADCAST, root, usable(comm, &own) ? bytes_of(count, type) : 0);                    \
+        return tree ? bcast(buffer, count, type, tree, own) : PMPI_Bcast##suffix(buffer, count, type, root, comm);     \
+    }                                                                                                                  \
+    int MPI_Reduce##suffix(const void *from, void *to, COUNT count, MPI_Datatype type, MPI_Op op, int root,            \
+                           MPI_Comm comm) {                                                                            \
+        MPI_Comm own;                                                                                                  \
+        int may = usable(comm, &own) && may_reduce(type, op);                                                          \
+        const Tree *tree = choose(REDUCE, root, may ? bytes_of(count, type) : 0);                                      \
+        return tree ? reduce(from, to, count, type, op, tree, own)                                                     \
+                    : PMPI_Reduce##suffix(from, to, count, type, op, root, comm);                                      \
+    }                                                                                                                  \
+    int MPI_Scatter##suffix(const void *from, COUNT count, MPI_Datatype type, void *to, COUNT to_count,                \
+                            MPI_Datatype to_type, int root, MPI_Comm comm) {                                           \
+        MPI_Comm own;                                                                                                  \
+        double bytes = 0;                                                                                              \
+        if (usable(comm, &own)) bytes = me == root ? bytes_of(count, type) : bytes_of(to_count, to_type);              \
+        const Tree *tree = choose(SCATTER, root, bytes);                                                               \
+        return tree ? scatter(from, count, type, to, to_count, to_type, (size_t)bytes, tree, own)                      \
+                    : PMPI_Scatter##suffix(from, count, type, to, to_count, to_type, root, comm);                      \
+    }                                                                                                                  \
+    int MPI_Gather##suffix(const void *from, COUNT count, MPI_Datatype type, void *to, COUNT to_count,                 \
+                           MPI_Datatype to_type, int root, MPI_Comm comm) {                                            \
+        MPI_Comm own;                                                                                                  \
+        double bytes = 0;                                                                                              \
+        if (usable(comm, &own)) bytes = me == root ? bytes_of(to_count, to_type) : bytes_of(count, type);              \
+        const Tree *tree = choose(GATHER, root, bytes);                                                                \
+        return tree ? gather(from, count, type, to, to_count, to_type, (size_t)bytes, tree, own)                       \
+                    : PMPI_Gather##suffix(from, count, type, to, to_count, to_type, root, comm);                       \
+    }
+
+DEFINE(int, )
+#if MPI_VERSION >= 4
+DEFINE(MPI_Count, _c)
+#endif

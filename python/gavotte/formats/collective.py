@@ -1,0 +1,111 @@
+"""Collective: along which trees a collective operation runs, in how many pieces (`*.tree.json`).
+
+Rank i of the operation is `hosts[i]`; a host may stand several times. All other lists count ranks.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from gavotte.formats.names import HostName
+from gavotte.formats.reading import Emitted, parse_json, problem, read_text, validate, write_text
+
+FORMAT = "gavotte/collective/1"
+
+Basic = Literal["broadcast", "reduce", "scatter", "gather"]
+Operation = Literal["broadcast", "reduce", "scatter", "gather", "allgather", "allreduce"]
+
+Rank = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class Stage(Emitted):
+    """One basic operation along one tree.
+
+    Attributes:
+        operation: reduce and gather go up the tree: a rank receives from its children, last first, and then sends.
+        bytes: what each rank has in the end, or gives: the message of a broadcast or reduction, one block else.
+        segments: equal pieces, each sent on as soon as it is there.
+        parent: of each rank; the root's is itself.
+        order: ranks, parents first, siblings as their parent sends to them.
+        predicted_s: how long it takes.
+    """
+
+    operation: Basic
+    bytes: Annotated[int, Field(ge=0)]
+    segments: Annotated[int, Field(ge=1)]
+    parent: list[Rank]
+    order: list[Rank]
+    predicted_s: Seconds
+
+    @property
+    def root(self) -> int:
+        """The rank at the top."""
+        return self.order[0]
+
+    @property
+    def children(self) -> list[list[int]]:
+        """Of each rank, in the order it sends to them."""
+        below: list[list[int]] = [[] for _ in self.parent]
+        for rank in self.order[1:]:
+            below[self.parent[rank]].append(rank)
+        return below
+
+
+class Collective(Emitted):
+    """An operation and how to run it.
+
+    Attributes:
+        operation: what it does. An allgather is a gather and a broadcast, an allreduce a reduction and a broadcast.
+        hosts: host of each rank.
+        bytes: as for the MPI call: the message, or one rank's block (scatter, gather, allgather).
+        algorithm: how the trees were found.
+        stages: one after the other.
+        predicted_s: how long all takes by the alpha-beta model.
+        baselines_s: the same for trees of other algorithms.
+        seed: of the search.
+    """
+
+    format: Literal["gavotte/collective/1"]
+    operation: Operation
+    hosts: Annotated[list[HostName], Field(min_length=1, max_length=4096)]
+    bytes: Annotated[int, Field(ge=0)]
+    algorithm: str
+    stages: Annotated[list[Stage], Field(min_length=1, max_length=2)]
+    predicted_s: Seconds
+    baselines_s: dict[str, Seconds] = {}
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def _trees(self) -> Self:
+        for index, stage in enumerate(self.stages):
+            where = f"stages[{index}]"
+            if len(stage.parent) != len(self.hosts):
+                text = f"has {len(stage.parent)} entries for {len(self.hosts)} ranks"
+                raise problem(text, "give one a rank", field=f"{where}.parent")
+            if sorted(stage.order) != list(range(len(self.hosts))):
+                raise problem("does not name each rank once", "name each rank once", field=f"{where}.order")
+            seen = {stage.order[0]}
+            for rank in stage.order[1:]:
+                if stage.parent[rank] not in seen:
+                    text = f"puts rank {rank} before its parent, rank {stage.parent[rank]}"
+                    raise problem(text, "put parents first", field=f"{where}.order")
+                seen.add(rank)
+        return self
+
+
+def read_collective(path: str | Path) -> Collective:
+    """Reads a `*.tree.json`.
+
+    Raises:
+        FormatError: naming file, field and remedy.
+    """
+    return validate(Collective, parse_json(read_text(path), str(path)), str(path))
+
+
+def write_collective(path: str | Path, collective: Collective) -> None:
+    """Writes a `*.tree.json`, whole or not at all."""
+    write_text(path, collective.model_dump_json() + "\n")

@@ -1,0 +1,264 @@
+"""The operations: point-to-point messages along a tree, on a communicator of our own.
+
+A rank posts all receives first, and then sends piece by piece, child by child, one blocking send at a time: what the
+trees were planned for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from mpi4py import MPI
+
+from gavotte.mpi.trees import Tree
+
+Bytes = npt.NDArray[np.uint8]
+Array = npt.NDArray[Any]
+
+AHEAD = 4
+"""Pieces of a reduction that are on the way to one rank."""
+
+
+def bcast(comm: MPI.Intracomm, buffer: Array, tree: Tree) -> None:
+    """Broadcasts an array from the tree's root into everybody's.
+
+    Args:
+        comm: with the ranks that the tree was made for.
+        buffer: C-contiguous, of one size in all ranks.
+        tree: a broadcast's.
+
+    Raises:
+        ValueError: when the tree is for another operation or number of ranks, or the array is not contiguous.
+    """
+    own = _ours(comm, tree, "broadcast")
+    _down(own, _flat(buffer), tree, shared=True)
+
+
+def scatter(comm: MPI.Intracomm, send: Array | None, receive: Array, tree: Tree) -> None:
+    """Gives each rank its block.
+
+    Args:
+        comm: with the ranks that the tree was made for.
+        send: at the root, the blocks of all ranks in their order; elsewhere not looked at.
+        receive: this rank's block.
+        tree: a scatter's.
+
+    Raises:
+        ValueError: as for `bcast`, or when the sizes do not fit.
+    """
+    own = _ours(comm, tree, "scatter")
+    block = _flat(receive)
+    below = tree.below(own.rank)
+    laid = np.empty(len(block) * len(below), dtype=np.uint8)
+    if own.rank == tree.root:
+        for place, part in enumerate(_blocks(send, len(block), below)):
+            _deal(laid, part, place, len(below), tree, inwards=True)
+    _down(own, laid, tree, shared=False)
+    _deal(laid, block, 0, len(below), tree, inwards=False)
+
+
+def gather(comm: MPI.Intracomm, send: Array, receive: Array | None, tree: Tree) -> None:
+    """Collects each rank's block at the root.
+
+    Args:
+        comm: with the ranks that the tree was made for.
+        send: this rank's block.
+        receive: at the root, room for the blocks of all ranks in their order; elsewhere not looked at.
+        tree: a gather's.
+
+    Raises:
+        ValueError: as for `bcast`, or when the sizes do not fit.
+    """
+    own = _ours(comm, tree, "gather")
+    block = _flat(send)
+    below = tree.below(own.rank)
+    laid = np.empty(len(block) * len(below), dtype=np.uint8)
+    _deal(laid, block, 0, len(below), tree, inwards=True)
+    _up(own, laid, tree)
+    if own.rank == tree.root:
+        for place, part in enumerate(_blocks(receive, len(block), below)):
+            _deal(laid, part, place, len(below), tree, inwards=False)
+
+
+def reduce(comm: MPI.Intracomm, send: Array, receive: Array | None, tree: Tree, op: MPI.Op = MPI.SUM) -> None:
+    """Combines the ranks' arrays at the root.
+
+    Args:
+        comm: with the ranks that the tree was made for.
+        send: this rank's array.
+        receive: at the root, where the result goes; elsewhere not looked at.
+        tree: a reduction's.
+        op: one that commutes; floating-point sums may differ in their last digits from another order's.
+
+    Raises:
+        ValueError: as for `bcast`, or when `op` does not commute.
+    """
+    own = _ours(comm, tree, "reduce")
+    if not op.Is_commutative():
+        raise ValueError("the operator does not commute; use the library's own reduce")
+    children = tree.children[own.rank]
+    _flat(send)
+    total = send.reshape(-1)
+    if own.rank == tree.root:
+        if receive is None or receive.size != send.size or receive.dtype != send.dtype:
+            raise ValueError("at the root, `receive` must be like `send`")
+        _flat(receive)
+        receive[...] = send.reshape(receive.shape)
+        total = receive.reshape(-1)
+    elif children:
+        total = total.copy()
+    step = max(1, (tree.segment_bytes or send.nbytes) // max(1, send.itemsize))
+    pieces = [(start, min(start + step, total.size)) for start in range(0, total.size, step)]
+    slots = np.empty((AHEAD, min(step, total.size)), dtype=send.dtype) if children else np.empty((0, 0))
+    work = deque((piece, child) for piece in pieces for child in reversed(children))
+    coming: deque[tuple[int, MPI.Request]] = deque()
+    number = 0
+    for start, end in pieces:
+        for _ in children:
+            while work and len(coming) < AHEAD:
+                (low, high), child = work.popleft()
+                coming.append((number % AHEAD, own.Irecv(slots[number % AHEAD, : high - low], source=child)))
+                number += 1
+            slot, request = coming.popleft()
+            request.Wait()
+            op.Reduce_local(slots[slot, : end - start], total[start:end])
+        if own.rank != tree.root:
+            own.Send(total[start:end], dest=tree.parent[own.rank])
+
+
+def allgather(comm: MPI.Intracomm, send: Array, receive: Array, trees: tuple[Tree, Tree]) -> None:
+    """Collects each rank's block in all ranks: a gather, then a broadcast.
+
+    Args:
+        comm: with the ranks that the trees were made for.
+        send: this rank's block.
+        receive: room for the blocks of all ranks in their order.
+        trees: of the gather and the broadcast, with one root.
+    """
+    up, down = trees
+    gather(comm, send, receive if comm.rank == up.root else None, up)
+    bcast(comm, receive, down)
+
+
+def allreduce(comm: MPI.Intracomm, send: Array, receive: Array, trees: tuple[Tree, Tree], op: MPI.Op = MPI.SUM) -> None:
+    """Combines the ranks' arrays in all ranks: a reduction, then a broadcast.
+
+    Args:
+        comm: with the ranks that the trees were made for.
+        send: this rank's array.
+        receive: where the result goes.
+        trees: of the reduction and the broadcast, with one root.
+        op: one that commutes.
+    """
+    up, down = trees
+    reduce(comm, send, receive if comm.rank == up.root else None, up, op)
+    bcast(comm, receive, down)
+
+
+def reorder(comm: MPI.Intracomm, keys: list[int]) -> MPI.Intracomm:
+    """A communicator of the same processes in another order: none moves, and each talks to nearer neighbours.
+
+    Args:
+        comm: of the processes.
+        keys: the new rank of each, as `gavotte map --reorder` prints them.
+
+    Raises:
+        ValueError: when they are not the numbers of all ranks.
+    """
+    if sorted(keys) != list(range(comm.size)):
+        raise ValueError(f"the keys must be 0 to {comm.size - 1} in some order")
+    made = comm.Split(0, keys[comm.rank])
+    assert isinstance(made, MPI.Intracomm)
+    return made
+
+
+_KEY = MPI.Comm.Create_keyval(delete_fn=lambda _comm, _key, own: own.Free())
+
+
+def _ours(comm: MPI.Intracomm, tree: Tree, operation: str) -> MPI.Intracomm:
+    """The communicator that our messages go over, so that none of the program's can be taken for ours."""
+    if tree.operation != operation:
+        raise ValueError(f"this is a tree for a {tree.operation}, not for a {operation}")
+    if len(tree.parent) != comm.size:
+        raise ValueError(f"the tree is for {len(tree.parent)} ranks, the communicator has {comm.size}")
+    own = comm.Get_attr(_KEY)
+    if own is None:
+        own = comm.Split(0, comm.rank)
+        comm.Set_attr(_KEY, own)
+    assert isinstance(own, MPI.Intracomm)
+    return own
+
+
+def _flat(array: Array) -> Bytes:
+    """The array's own memory as bytes."""
+    if not array.flags.c_contiguous:
+        raise ValueError("the array is not contiguous; pass numpy.ascontiguousarray of it")
+    return array.reshape(-1).view(np.uint8)
+
+
+def _blocks(whole: Array | None, size: int, below: list[int]) -> list[Bytes]:
+    """The blocks of ranks in the order of `below`."""
+    if whole is None or whole.nbytes != size * len(below):
+        raise ValueError(f"at the root, the array must hold {len(below)} blocks of {size} bytes")
+    flat = _flat(whole)
+    return [flat[rank * size : (rank + 1) * size] for rank in below]
+
+
+def _deal(laid: Bytes, block: Bytes, place: int, count: int, tree: Tree, *, inwards: bool) -> None:
+    """Between a block in one piece and its pieces at `place` of the layout [piece][rank of `below`]."""
+    for start, end in tree.pieces(len(block)):
+        at = count * start + place * (end - start)
+        there = laid[at : at + end - start]
+        if inwards:
+            there[:] = block[start:end]
+        else:
+            block[start:end] = there
+
+
+def _parts(own: MPI.Intracomm, tree: Tree, shared: bool) -> tuple[int, list[tuple[int, int, int]]]:
+    """How many blocks this rank handles, and for each child: its rank, and where its blocks begin and end."""
+    if shared:
+        return 1, [(child, 0, 1) for child in tree.children[own.rank]]
+    parts, at = [], 1
+    for child in tree.children[own.rank]:
+        end = at + len(tree.below(child))
+        parts.append((child, at, end))
+        at = end
+    return at, parts
+
+
+def _down(own: MPI.Intracomm, laid: Bytes, tree: Tree, *, shared: bool) -> None:
+    count, parts = _parts(own, tree, shared)
+    pieces = tree.pieces(len(laid) // count)
+    coming = []
+    if own.rank != tree.root:
+        parent = tree.parent[own.rank]
+        coming = [own.Irecv([laid[count * a : count * b], MPI.BYTE], source=parent) for a, b in pieces]
+    for number, (start, end) in enumerate(pieces):
+        if coming:
+            coming[number].Wait()
+        for child, first, last in parts:
+            at, length = count * start, end - start
+            own.Send([laid[at + first * length : at + last * length], MPI.BYTE], dest=child)
+
+
+def _up(own: MPI.Intracomm, laid: Bytes, tree: Tree) -> None:
+    count, parts = _parts(own, tree, shared=False)
+    pieces = tree.pieces(len(laid) // count)
+    coming = [
+        [
+            own.Irecv(
+                [laid[count * start + first * (end - start) : count * start + last * (end - start)], MPI.BYTE],
+                source=child,
+            )
+            for child, first, last in reversed(parts)
+        ]
+        for start, end in pieces
+    ]
+    for requests, (start, end) in zip(coming, pieces, strict=True):
+        MPI.Request.Waitall(requests)
+        if own.rank != tree.root:
+            own.Send([laid[count * start : count * end], MPI.BYTE], dest=tree.parent[own.rank])

@@ -1,0 +1,81 @@
+"""Trees as `*.tree.json` has them, read with nothing but the standard library."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Tree:
+    """One basic operation along one tree; ranks count from 0.
+
+    Attributes:
+        operation: broadcast, reduce, scatter or gather.
+        parent: of each rank; the root's is itself.
+        order: ranks, parents first, siblings as their parent sends to them.
+        segment_bytes: a message, or each rank's block of it, goes in pieces of this size; 0 = whole.
+    """
+
+    operation: str
+    parent: tuple[int, ...]
+    order: tuple[int, ...]
+    segment_bytes: int = 0
+
+    @property
+    def root(self) -> int:
+        """The rank at the top."""
+        return self.order[0]
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """Of each rank, in the order it sends to them."""
+        below: list[list[int]] = [[] for _ in self.parent]
+        for rank in self.order[1:]:
+            below[self.parent[rank]].append(rank)
+        return tuple(map(tuple, below))
+
+    def below(self, rank: int) -> list[int]:
+        """A rank, then all below its first child, then all below its second."""
+        found, stack = [], [rank]
+        while stack:
+            found.append(stack.pop())
+            stack.extend(reversed(self.children[found[-1]]))
+        return found
+
+    def pieces(self, size_bytes: int) -> list[tuple[int, int]]:
+        """Start and end of each segment."""
+        step = self.segment_bytes or size_bytes
+        return [(start, min(start + step, size_bytes)) for start in range(0, size_bytes, step or 1)]
+
+
+def read_trees(path: str | Path) -> tuple[Tree, ...]:
+    """Reads a `*.tree.json`: one tree, or two for an allgather (gather, broadcast) and an allreduce.
+
+    Raises:
+        ValueError: naming the file, when it is none.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        trees = tuple(
+            Tree(
+                str(stage["operation"]),
+                tuple(map(int, stage["parent"])),
+                tuple(map(int, stage["order"])),
+                -(-int(stage["bytes"]) // int(stage["segments"])) if int(stage["segments"]) > 1 else 0,
+            )
+            for stage in content["stages"]
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path}: is no *.tree.json ({error}); make one with `gavotte collective`") from None
+    for tree in trees:
+        seen = set(tree.order[:1])
+        for rank in tree.order[1:]:
+            if rank in seen or not 0 <= rank < len(tree.parent) or tree.parent[rank] not in seen:
+                raise ValueError(f"{path}: its order is none; make it anew with `gavotte collective`")
+            seen.add(rank)
+        if len(seen) != len(tree.parent):
+            raise ValueError(f"{path}: its order leaves ranks out; make it anew with `gavotte collective`")
+    return trees

@@ -1,0 +1,159 @@
+"""Trees from Networks: what must hold for every operation, algorithm and root."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.collective.clouds import history, network
+
+from gavotte.collective import ALGORITHMS, OPERATIONS, draw, norm_of, plan, replay, shim_text, with_noise
+from gavotte.errors import FormatError, GavotteError
+from gavotte.formats.collective import Stage, read_collective, write_collective
+from gavotte.formats.network import Network
+
+
+@given(
+    st.integers(1, 12),
+    st.sampled_from(OPERATIONS),
+    st.sampled_from(ALGORITHMS),
+    st.integers(0, 11),
+    st.integers(1, 1 << 24),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_tree_reaches_all_and_replays_as_predicted(
+    size: int, operation: str, algorithm: str, top: int, size_bytes: int
+) -> None:
+    net = network(size)
+    name = next(each for each in OPERATIONS if each == operation)
+    root = f"h{top % size}"
+    found = plan(net, name, size_bytes=size_bytes, root=root, algorithm=algorithm, steps=500)
+    assert found.hosts == net.names
+    assert all(found.hosts[stage.root] == root for stage in found.stages)
+    assert sum(stage.predicted_s for stage in found.stages) == pytest.approx(found.predicted_s)
+    still = replay(history(net, 3, 0.0), found)
+    assert still == pytest.approx(np.full(3, found.predicted_s))
+
+
+def test_a_reduction_is_a_broadcast_on_the_way_back() -> None:
+    net = network(9)
+    back = net.model_copy(
+        update={
+            "rate_bps": [list(column) for column in zip(*net.rate_bps, strict=True)],
+            "latency_s": [list(column) for column in zip(*net.latency_s, strict=True)],
+        }
+    )
+    there = plan(net, "reduce", size_bytes=10**6, algorithm="ecef").stages[0]
+    mirrored = plan(back, "broadcast", size_bytes=10**6, algorithm="ecef").stages[0]
+    assert (there.parent, there.order, there.predicted_s) == (mirrored.parent, mirrored.order, mirrored.predicted_s)
+
+
+def test_an_allgather_broadcasts_all_blocks() -> None:
+    gather, broadcast = plan(network(5), "allgather", size_bytes=1000, algorithm="ecef").stages
+    assert (gather.operation, gather.bytes) == ("gather", 1000)
+    assert (broadcast.operation, broadcast.bytes) == ("broadcast", 5000)
+    assert gather.root == broadcast.root
+
+
+def test_auto_prefers_the_simple_where_nothing_is_gained() -> None:
+    alike = network(2)
+    assert plan(alike, "broadcast", size_bytes=1000).algorithm == "binomial"
+    wide = plan(network(24), "broadcast", size_bytes=1 << 23)
+    assert wide.algorithm == "search"
+    assert wide.predicted_s < 0.85 * wide.baselines_s["fnf"]
+    assert wide.stages[0].segments > 1
+
+
+def test_seeds_repeat_and_ranks_may_share_hosts() -> None:
+    net = network(6)
+    ranks = ["h3", "h3", "h1", "h1", "h0"]
+    one, two = (plan(net, "broadcast", size_bytes=1 << 22, root="h1", ranks=ranks, seed=4) for _ in range(2))
+    assert one == two
+    assert one.hosts == ranks
+    assert one.stages[0].root == 2
+    parent = one.stages[0].parent
+    assert sum(ranks[rank] != ranks[parent[rank]] for rank in range(5)) == 2, "each host is entered once"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"operation": "alltoall"}, "no operation"),
+        ({"algorithm": "magic"}, "no algorithm"),
+        ({"root": "h9"}, "no rank runs on the root"),
+        ({"ranks": ["h0", "x"], "root": "h0"}, "no host 'x'"),
+    ],
+)
+def test_errors(change: dict[str, object], said: str) -> None:
+    with pytest.raises(GavotteError, match=said) as raised:
+        plan(network(3), **({"operation": "broadcast", "size_bytes": 1} | change))  # type: ignore[arg-type]
+    assert raised.value.hint
+
+
+def test_an_unknown_pair() -> None:
+    net = network(3)
+    rows = [list(row) for row in net.rate_bps]
+    rows[1][2] = None
+    with pytest.raises(GavotteError, match="how fast h1 sends to h2"):
+        plan(net.model_copy(update={"rate_bps": rows}), "broadcast", size_bytes=1)
+
+
+def test_a_file_and_what_is_wrong_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "c.tree.json"
+    found = plan(network(4), "gather", size_bytes=10**6)
+    write_collective(path, found)
+    assert read_collective(path) == found
+    text = path.read_text()
+    order = str(found.stages[0].order).replace(" ", "")
+    for wrong, field in ((order[:-2] + order[1:2] + "]", "order"), ("[3,2,1,0,0]", "order")):
+        path.write_text(text.replace(f'"order":{order}', f'"order":{wrong}'))
+        with pytest.raises(FormatError) as raised:
+            read_collective(path)
+        assert field in raised.value.field
+
+
+def test_drawing() -> None:
+    stage = Stage(
+        operation="broadcast", bytes=1, segments=1, parent=[0, 0, 1, 0, 2], order=[0, 1, 3, 2, 4], predicted_s=1
+    )
+    assert draw(stage, list("abcde")) == "a\n|-- b - c - e\n`-- d"
+    assert draw(stage, list("abcde"), most=2).endswith("... and 3 more")
+
+
+def test_shim_text() -> None:
+    found = plan(network(3), "broadcast", size_bytes=1 << 20, algorithm="binomial", segments=4)
+    assert shim_text([found]) == "gavotte/shim/1\nranks 3\nbroadcast 0 1048576 262144\n0 0 0\n0 2 1\n"
+    with pytest.raises(GavotteError, match="unlike"):
+        shim_text([found, plan(network(4), "broadcast", size_bytes=1)])
+
+
+def test_noise_reaches_the_norm_it_is_asked_for() -> None:
+    quiet = history(network(16), 10, 0.01)
+    assert norm_of(1 / quiet.beta_Bps) < 0.01
+    noisy = [with_noise(quiet, wanted, seed=3) for wanted in (0.1, 0.2, 0.5)]
+    for wanted, found in zip((0.1, 0.2, 0.5), noisy, strict=True):
+        assert wanted <= found.norm < wanted + 0.03
+        assert norm_of(1 / found.history.beta_Bps) == pytest.approx(found.norm)
+    assert noisy[0].steps < noisy[1].steps < noisy[2].steps
+    with pytest.raises(GavotteError, match="already"):
+        with_noise(noisy[2].history, 0.1)
+
+
+def test_a_load_common_to_all_pairs_is_no_error() -> None:
+    quiet = history(network(12), 6, 0.01)
+    load = np.array([1.0, 1.5, 0.7, 1.2, 2.0, 0.9])[:, None, None]
+    assert norm_of(load / quiet.beta_Bps) < 0.01
+
+
+def test_replay_fills_gaps_and_refuses_the_unknown() -> None:
+    net: Network = network(4)
+    found = plan(net, "broadcast", size_bytes=10**6, algorithm="binomial")
+    known = history(net, 5, 0.1)
+    known.beta_Bps[2, 0, 2] = np.nan
+    assert np.isfinite(replay(known, found)).all()
+    known.beta_Bps[:, 0, 2] = np.nan
+    with pytest.raises(GavotteError, match="h0 to h2 was never measured"):
+        replay(known, found)

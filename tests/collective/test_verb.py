@@ -1,0 +1,103 @@
+"""`gavotte collective` and `gavotte map` as users call them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.collective.clouds import history, network
+
+from gavotte.formats.app import App, write_app
+from gavotte.formats.collective import read_collective
+from gavotte.formats.history import write_history
+from gavotte.formats.network import write_network
+from gavotte.formats.placement import read_placement
+
+GAVOTTE = Path(sys.executable).with_name("gavotte")
+
+
+def gavotte(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([GAVOTTE, *arguments], capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    path = tmp_path / "n.network.json"
+    write_network(path, network(8))
+    return path
+
+
+def test_a_tree(net: Path, tmp_path: Path) -> None:
+    out = tmp_path / "c.tree.json"
+    past = tmp_path / "h.npz"
+    write_history(past, history(network(8), 4, 0.1))
+    done = gavotte(
+        "collective", net, "--operation", "broadcast", "--root", "h3", "--bytes", "8MB", "--replay", past, "-o", out
+    )
+    assert done.returncode == 0, done.stderr
+    assert "broadcast, root h3" in done.stdout
+    assert "replayed over 4 snapshots" in done.stderr
+    found = read_collective(out)
+    assert found.bytes == 8 << 20
+    again = gavotte("collective", net, "--operation", "broadcast", "--root", "h3", "--bytes", "8MB", "--json")
+    assert json.loads(again.stdout) == found.model_dump(mode="json")
+
+
+def test_a_shim_file(net: Path) -> None:
+    words: list[str | Path] = [
+        "collective",
+        net,
+        "--operation",
+        "all",
+        "--root",
+        "all",
+        "--format",
+        "shim",
+        "--algorithm",
+        "ecef",
+    ]
+    done = gavotte(*words)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["gavotte/shim/1", "ranks 8"]
+    assert len(lines) == 2 + 3 * 4 * 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--operation", "alltoall"], "no operation"),
+        (["--operation", "gather", "--bytes", "8 apples"], "--bytes"),
+        (["--operation", "all"], "holds one operation"),
+        (["--operation", "gather", "--format", "xml"], "no format"),
+        (["--operation", "gather", "--root", "x"], "no rank runs on the root"),
+    ],
+)
+def test_errors_in_a_line(net: Path, arguments: list[str], said: str) -> None:
+    done = gavotte("collective", net, *arguments)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not done.stdout
+
+
+def test_map(net: Path, tmp_path: Path) -> None:
+    app = tmp_path / "a.app.toml"
+    transfers = [{"source": f"t{i}", "target": f"t{(i + 1) % 6}", "bytes": 10**7} for i in range(6)]
+    tasks = [{"name": f"t{i}"} for i in range(6)]
+    write_app(app, App.model_validate({"format": "gavotte/app/1", "name": "a", "task": tasks, "transfer": transfers}))
+    out = tmp_path / "p.placement.json"
+    done = gavotte("map", net, app, "-o", out, "--json")
+    assert done.returncode == 0, done.stderr
+    placed = read_placement(out)
+    assert json.loads(done.stdout)["assignment"] == placed.assignment
+    order = gavotte("map", net, app, "--reorder", ",".join(f"h{i}" for i in range(8)))
+    new_rank = [int(line) for line in order.stdout.split()]
+    assert sorted(new_rank) == list(range(8))
+    assert all(placed.assignment[f"t{new_rank[i]}"] == f"h{i}" for i in range(8) if new_rank[i] < 6)
+    short = gavotte("map", net, app, "--reorder", "h0,h1")
+    assert short.returncode == 1
+    assert "no process runs on" in short.stderr

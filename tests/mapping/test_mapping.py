@@ -1,0 +1,78 @@
+"""Mappings: one task a host, the paper's greedy by hand, and exchanges that only help."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gavotte.errors import GavotteError
+from gavotte.formats.app import App
+from gavotte.formats.network import FORMAT, Host, Network
+from gavotte.mapping import METHODS, busiest_s, map_tasks
+
+
+def network(rate_mbps: list[list[float]]) -> Network:
+    size = len(rate_mbps)
+    return Network(
+        format=FORMAT,
+        hosts=[Host(name=f"h{i}") for i in range(size)],
+        rate_bps=[[None if i == j else 1e6 * rate_mbps[i][j] for j in range(size)] for i in range(size)],
+        latency_s=[[None if i == j else 1e-3 for j in range(size)] for i in range(size)],
+    )
+
+
+def app(tasks: int, transfers: list[tuple[int, int, int]]) -> App:
+    return App.model_validate(
+        {
+            "format": "gavotte/app/1",
+            "name": "a",
+            "task": [{"name": f"t{i}"} for i in range(tasks)],
+            "transfer": [{"source": f"t{s}", "target": f"t{t}", "bytes": b} for s, t, b in transfers],
+        }
+    )
+
+
+def test_greedy_by_hand() -> None:
+    # h2 has most bandwidth and h0 the best of it; t1 has most bytes, t3 talks to it most, t0 less.
+    rates = [[0, 10, 90, 10], [10, 0, 50, 10], [90, 50, 0, 20], [10, 10, 20, 0]]
+    placed = map_tasks(
+        network([[float(r) for r in row] for row in rates]), app(4, [(1, 3, 900), (0, 1, 500)]), "greedy"
+    )
+    assert placed.assignment == {"t0": "h1", "t1": "h2", "t2": "h3", "t3": "h0"}
+
+
+def test_the_busiest_host() -> None:
+    net = network([[0, 8, 4], [8, 0, 8], [8, 8, 0]])
+    placed = map_tasks(net, app(3, [(0, 1, 10**6), (0, 2, 10**6), (1, 2, 10**6)]), "ring")
+    # h0 sends 1 s and 2 s, and 1 ms twice; h2 receives 2 s and 1 s.
+    assert placed.completion_s == pytest.approx(3.002)
+    assert placed.bottleneck == "out of h0"
+
+
+@given(st.integers(2, 10), st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_exchanges_only_help(size: int, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    net = network(generator.uniform(10, 1000, (size, size)).tolist())
+    tasks = int(generator.integers(2, size + 1))
+    wanted = [(int(s), int(t), int(b)) for s, t, b in generator.integers(0, [tasks, tasks, 10**7], (3 * tasks, 3))]
+    program = app(tasks, [(s, t, b) for s, t, b in wanted if s != t])
+    placed = {method: map_tasks(net, program, method) for method in METHODS}
+    for each in placed.values():
+        assert len(set(each.assignment.values())) == tasks
+    assert placed["exchange"].completion_s <= min(each.completion_s for each in placed.values()) + 1e-12
+    rate_bps = np.array(net.rate_bps, dtype=np.float64)
+    hosts = [net.names.index(host) for host in placed["exchange"].assignment.values()]
+    again = busiest_s(program, hosts, np.full((1, size, size), 1e-3), np.nan_to_num(8 / rate_bps)[None])
+    assert again[0] == pytest.approx(placed["exchange"].completion_s)
+
+
+def test_errors() -> None:
+    net = network([[0, 1], [1, 0]])
+    with pytest.raises(GavotteError, match="need as many hosts"):
+        map_tasks(net, app(3, []))
+    with pytest.raises(GavotteError, match="no method"):
+        map_tasks(net, app(2, []), "magic")
+    assert map_tasks(net, app(2, [])).completion_s == 0

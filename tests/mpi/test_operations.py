@@ -1,0 +1,109 @@
+"""gavotte.mpi and the preloaded library in real MPI jobs across lab hosts, with Open MPI and MPICH."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from benches.mpi import IMPLEMENTATIONS, available, launch
+from tests.collective.clouds import network
+
+from gavotte import lab
+from gavotte.collective import build_shim, plan, shim_text
+from gavotte.errors import GavotteError, UnsupportedError
+from gavotte.formats.collective import Collective, Operation, write_collective
+from gavotte.formats.topology import Topology
+
+PROGRAM = Path(__file__).with_name("program.py")
+RANKS = ["h0", "h3", "h2", "h1", "h0"]
+"""Two share a host; unsorted."""
+CASES = 8
+CLOUD = {
+    "format": "gavotte/topology/1",
+    "switch": [{"name": "s"}],
+    "host": [{"name": f"h{i}", "switch": "s", "rate": "1gbit"} for i in range(4)],
+}
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[lab.Session]:
+    with lab.session(Topology.model_validate(CLOUD), agents=False) as session:
+        yield session
+
+
+def collectives(roots: list[str]) -> list[Collective]:
+    """Trees for the four operations and some roots; with pieces that do not divide what is sent."""
+    shapes: dict[Operation, str] = {"broadcast": "chain", "reduce": "search", "scatter": "search", "gather": "ecef"}
+    net = network(4)
+    return [
+        plan(net, name, size_bytes=100_003, root=root, ranks=RANKS, algorithm=algorithm, segments=7, steps=500)
+        for name, algorithm in shapes.items()
+        for root in roots
+    ]
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_gavotte_mpi_gives_what_the_library_gives(session: lab.Session, tmp_path: Path, implementation: str) -> None:
+    if not available(implementation):
+        pytest.skip(f"no {implementation}")
+    paths = []
+    for number, collective in enumerate(collectives(["h0", "h2"])):
+        paths.append(tmp_path / f"{number}.tree.json")
+        write_collective(paths[-1], collective)
+    program: list[str | Path] = [PROGRAM, "own", *paths, "5", str(CASES)]
+    ran = launch(session, implementation, program, ranks=RANKS, scratch=tmp_path, timeout_s=100)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.strip() == f"{CASES} cases on 5 ranks of 4 hosts"
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_an_unchanged_program_under_the_shim(session: lab.Session, tmp_path: Path, implementation: str) -> None:
+    compiler = f"mpicc.{implementation}"
+    if not available(implementation) or shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    library, trees = tmp_path / "libgavotte-mpi.so", tmp_path / "trees.txt"
+    build_shim(library, mpicc=compiler)
+    trees.write_text(shim_text(collectives(["h0", "h1", "h2"])))
+    environment = {
+        "LD_PRELOAD": str(library),
+        "GAVOTTE_TREES": str(trees),
+        "GAVOTTE_MIN_BYTES": "1000",
+        "GAVOTTE_VERBOSE": "1",
+    }
+    program: list[str | Path] = [PROGRAM, "preload", "5", str(CASES)]
+    ran = launch(
+        session, implementation, program, ranks=RANKS, scratch=tmp_path, environment=environment, timeout_s=100
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.strip() == f"{CASES} cases on 5 ranks of 4 hosts"
+    told = {line.split()[1]: int(line.split()[2]) for line in ran.stderr.splitlines() if line.startswith("gavotte: ")}
+    assert set(told) == {"broadcast:", "reduce:", "scatter:", "gather:"}
+    assert all(count > 0 for count in told.values()), told
+
+
+@pytest.mark.lab
+def test_trees_for_other_ranks_are_told_and_not_used(session: lab.Session, tmp_path: Path) -> None:
+    if not available("openmpi") or shutil.which("mpicc.openmpi") is None:
+        pytest.skip("no Open MPI")
+    library, trees = tmp_path / "libgavotte-mpi.so", tmp_path / "trees.txt"
+    build_shim(library, mpicc="mpicc.openmpi")
+    trees.write_text(shim_text([plan(network(4), "broadcast", size_bytes=1 << 20)]))
+    environment = {"LD_PRELOAD": str(library), "GAVOTTE_TREES": str(trees)}
+    program: list[str | Path] = [PROGRAM, "preload", "5", "1"]
+    ran = launch(session, "openmpi", program, ranks=RANKS, scratch=tmp_path, environment=environment, timeout_s=60)
+    assert ran.returncode == 0, ran.stderr
+    assert "no trees are used: GAVOTTE_TREES is for another number of ranks" in ran.stderr
+
+
+def test_compilers_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="no compiler `no-such-mpicc`"):
+        build_shim(tmp_path / "x.so", mpicc="no-such-mpicc")
+    with pytest.raises(GavotteError, match="failed"):
+        build_shim(tmp_path / "x.so", mpicc="cc -DMPI_VERSION=3 -include /nonexistent")
+    with pytest.raises(GavotteError, match="no folder"):
+        build_shim(tmp_path / "none" / "x.so")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,72 @@
+"""Trees are read without the rest of Gavotte, and wrong files are told."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.collective.clouds import network
+
+from gavotte.collective import plan
+from gavotte.formats.collective import write_collective
+
+
+def trees_module() -> ModuleType:
+    """Loads the file alone: importing its package starts MPI."""
+    path = Path(__file__).parents[2] / "python" / "gavotte" / "mpi" / "trees.py"
+    spec = importlib.util.spec_from_file_location("trees_alone", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["trees_alone"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+trees = trees_module()
+
+
+def test_what_is_planned_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "c.tree.json"
+    found = plan(network(9), "allreduce", size_bytes=1 << 20)
+    write_collective(path, found)
+    read = trees.read_trees(path)
+    assert [tree.operation for tree in read] == ["reduce", "broadcast"]
+    for tree, stage in zip(read, found.stages, strict=True):
+        assert [list(below) for below in tree.children] == stage.children
+        assert tree.root == stage.root
+        assert sorted(tree.below(tree.root)) == list(range(9))
+        assert len(tree.pieces(1 << 20)) == stage.segments
+
+
+@given(st.integers(0, 5000), st.integers(0, 700))
+def test_pieces_cover_everything_once(size_bytes: int, segment_bytes: int) -> None:
+    pieces = trees.Tree("broadcast", (0,), (0,), segment_bytes).pieces(size_bytes)
+    assert sum(end - start for start, end in pieces) == size_bytes
+    assert all(a[1] == b[0] for a, b in pairwise(pieces))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        '{"stages": 3}',
+        '{"stages": [{"operation": "x", "parent": [0, 0], "order": [0], "bytes": 1, "segments": 1}]}',
+        '{"stages": [{"operation": "x", "parent": [0, 2, 1], "order": [0, 1, 2], "bytes": 1, "segments": 1}]}',
+        '{"stages": [{"operation": "x", "parent": [0, 0], "order": [0, 1, 1], "bytes": 1, "segments": 1}]}',
+        '{"stages": [{"operation": "x", "parent": [0], "order": [0], "bytes": 1, "segments": "many"}]}',
+    ],
+)
+def test_wrong_files_name_themselves(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "wrong.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"wrong\.json"):
+        trees.read_trees(path)
