@@ -1,2 +1,124 @@
-def main(a):
-    pass
+"""Real MPI matrices (mpiP, 64 ranks) on 16 real cloud regions (Skyplane's iperf3 grid): predicted and simulated gain.
+
+Rates are what Skyplane measured between AWS regions in January 2022, 64 connections for 5 s; a region's egress and
+ingress are the most that it was seen to send and receive to and from any. Each of the 16 hosts has 5 cores and each
+rank needs one. Programs that hardly talk point to point (EP, IS) are negative cases: nothing is to be gained there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from benches.machine import machine
+
+from gavotte.errors import GavotteError
+from gavotte.formats.app import App
+from gavotte.formats.network import FORMAT, Host, Network
+from gavotte.place import Worth, decide, worth
+from gavotte.profile import from_mpip
+from gavotte.simulate import replay_placement
+
+DATA = Path(os.environ.get("GAVOTTE_BENCH_DATA", "/work/shared/data"))
+HOSTS, CORES = 16, 5.0
+METHODS = ("auto", "greedy", "round-robin", "min-machines", "random")
+LIMIT_S = 10.0
+
+
+def main(arguments: Sequence[str]) -> None:
+    """`real [--data FOLDER] [--seed 0] [--quick]`."""
+    parser = argparse.ArgumentParser(prog="bench-place real")
+    parser.add_argument("--data", type=Path, default=DATA, help="has mpip-proxyapps/ and skyplane/")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="two programs, a second each")
+    options = parser.parse_args(arguments)
+    reports = sorted((options.data / "mpip-proxyapps").glob("*.mpiP"))[: 2 if options.quick else None]
+    grid = options.data / "skyplane" / "throughput_2022-01.csv"
+    if not reports or not grid.exists():
+        print(f"skipped: no mpip-proxyapps/ and skyplane/ in {options.data} (--data FOLDER)")
+        return
+    network = regions(grid)
+    print(machine())
+    print(f"{len(reports)} programs of 64 ranks on {HOSTS} AWS regions of {CORES:g} cores, seed {options.seed}")
+    print(f"regions: {' '.join(network.names)}")
+    print(
+        "seconds predicted / simulated (max-min fair flows, all at once); then time saved by auto, predicted / simulated"
+    )
+    heads = [*(f"{name:>19}" for name in METHODS), f"{'gap':>8}{'over greedy':>15}{'over r-robin':>15}"]
+    print(f"{'program':<12}" + "".join(heads))
+    over: dict[str, list[float]] = {"greedy": [], "round-robin": []}
+    for report in reports:
+        app = from_mpip(report, name=report.name.split(".")[0])
+        told, gap, value = _program(network, app, 1.0 if options.quick else LIMIT_S, options.seed)
+        ours = told["auto"]
+        cells = "".join(f"{_pair(told[name]):>19}" for name in METHODS)
+        saved = {}
+        for other in over:
+            predicted, simulated = (1 - a / b if b else 0.0 for a, b in zip(ours, told[other], strict=True))
+            saved[other] = f"{predicted:.0%} / {simulated:.0%}"
+            over[other].append(simulated)
+        print(f"{app.name:<12}{cells}{gap:>8.1%}{saved['greedy']:>15}{saved['round-robin']:>15}", flush=True)
+        print(f"{'':<12}{value.reason if value else 'no baseline'}; {app.total_bytes / 1e9:.2f} GB in all")
+    for other, gains in over.items():
+        print(
+            f"simulated time saved over {other}: median {statistics.median(gains):.0%}, "
+            f"least {min(gains):.0%}, most {max(gains):.0%} of {len(gains)} programs"
+        )
+
+
+def _program(
+    network: Network, app: App, limit_s: float, seed: int
+) -> tuple[dict[str, tuple[float, float]], float, Worth | None]:
+    """Predicted and simulated seconds by method, the gap of ours, and whether it is worth it."""
+    told: dict[str, tuple[float, float]] = {}
+    gap, value = 0.0, None
+    for method in METHODS:
+        answer = decide(network, [app], method, time_limit_s=limit_s, seed=seed)
+        simulated_s = replay_placement(network, [app], answer.placement).completion_s
+        told[method] = answer.placement.completion_s, simulated_s
+        if method == "auto":
+            gap, value = answer.gap, worth(network, [app], answer.placement, seed=seed)
+    return told, gap, value
+
+
+def regions(grid: Path) -> Network:
+    """The first AWS regions, by name, that were measured both ways with all others, as a Network."""
+    rate: dict[tuple[str, str], float] = {}
+    with grid.open(newline="") as file:
+        for row in csv.DictReader(file):
+            ends = row["src_region"], row["dst_region"]
+            if row["success"] == "True" and all(end.startswith("aws:") for end in ends):
+                rate[ends] = max(rate.get(ends, 0.0), float(row["throughput_received"]))
+    chosen: list[str] = []
+    for region in sorted({source for source, _ in rate}):
+        if len(chosen) < HOSTS and all(
+            (a, b) in rate for other in chosen for a, b in ((region, other), (other, region))
+        ):
+            chosen.append(region)
+    if len(chosen) < HOSTS:
+        raise GavotteError(f"{grid} has only {len(chosen)} regions that were measured with each other")
+    names = [region.removeprefix("aws:") for region in chosen]
+    matrix = [[rate.get((a, b)) if a != b else None for b in chosen] for a in chosen]
+    return Network(
+        format=FORMAT,
+        hosts=[
+            Host(
+                name=name,
+                cpus=CORES,
+                egress_bps=max(rate[a, b] for b in chosen if a != b),
+                ingress_bps=max(rate[b, a] for b in chosen if a != b),
+            )
+            for name, a in zip(names, chosen, strict=True)
+        ],
+        rate_bps=matrix,
+        latency_s=[[None] * HOSTS for _ in range(HOSTS)],
+        sharing="hose",
+    )
+
+
+def _pair(times: tuple[float, float]) -> str:
+    return f"{times[0]:.3g} / {times[1]:.3g}"

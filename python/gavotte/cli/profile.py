@@ -70,3 +70,35 @@ def pcap(
         note("warning: the capture ends inside a record; what came before is counted")
     if output is not None:
         note(f"wrote {output}")
+
+
+@profile.command()
+def mpip(
+    report: Annotated[Path, typer.Argument(help="What mpiP left of a run.", metavar="FILE.mpiP")],
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the App.", metavar="A.app.toml")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The application's name; else the file's.")] = None,
+    cpus: Annotated[float, typer.Option("--cpus", help="Cores each rank needs.", min=0)] = 1.0,
+    memory_bytes: Annotated[int, typer.Option("--memory-bytes", help="Memory each rank needs.", min=0)] = 0,
+    min_bytes: Annotated[
+        int | None,
+        typer.Option("--min-bytes", help="Leave out smaller transfers; default 0.1 % of the largest.", min=0),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Read the communication matrix of an mpiP report: ranks become tasks."""
+    from gavotte.formats.app import write_app
+    from gavotte.profile import from_mpip
+
+    app = from_mpip(
+        report, name=name or report.name.split(".")[0], cpus=cpus, memory_bytes=memory_bytes, min_bytes=min_bytes
+    )
+    if output is not None:
+        write_app(output, app)
+    if as_json:
+        emit_json({"app": app.model_dump(exclude_none=True)})
+        return
+    largest = sorted(app.transfer, key=lambda transfer: -transfer.bytes)[:10]
+    emit_table(["from", "to", "bytes"], [[t.source, t.target, format_bytes(t.bytes)] for t in largest])
+    note(f"{len(app.task)} tasks, {len(app.transfer)} transfers, {format_bytes(app.total_bytes)}")
+    if output is not None:
+        note(f"wrote {output}")
