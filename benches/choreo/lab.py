@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from benches.choreo.placing import BASELINES, METHODS, NAMES, Placed, place_all, scale
+from benches.choreo.placing import METHODS, NAMES, Placed, place_all, scale
 from benches.choreo.summary import Times, plot, table
 from benches.choreo.workloads import AT_ONCE, IN_SEQUENCE, Workload, cloud, draw, statistics_of
 from benches.machine import processor_times
@@ -111,7 +111,7 @@ def workloads(
             load = scale(network, load, target_s)
             placed = place_all(network, load, limit_s=limit_s)
         except InfeasibleError as error:
-            stuck[f"{kind}: {str(error).split()[0]}"] += 1
+            stuck[f"{str(error).split(':')[0]}, {kind}"] += 1
             continue
         made += 1
         yield load, placed
@@ -174,11 +174,11 @@ def main(asked: argparse.Namespace) -> None:
         print(f"measured over the fluid model's time, median: {shown}")
         if asked.fluid:
             print(f"\nthe same by the fluid model\n{table(times_of(rows[kind], predicted=True), kind)}")
-    redrawn = ", ".join(f"{count} because of {why}" for why, count in sorted(stuck.items())) or "none"
+    redrawn = "; ".join(f"{count} that {why} could not place" for why, count in sorted(stuck.items())) or "none"
     runs = sum(row.tries for each in rows.values() for row in each)
     print(
         f"\n{runs} runs, {sum(row.idle < LEAST_IDLE for each in rows.values() for row in each)} workloads with a run below "
-        f"{100 * LEAST_IDLE:.0f} % idle; workloads drawn anew: {redrawn}; baselines: {', '.join(BASELINES)}; load at the end "
+        f"{100 * LEAST_IDLE:.0f} % idle; workloads drawn anew: {redrawn}; load at the end "
         f"{os.getloadavg()[0]:.1f}"
     )
     if asked.plots is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benches.choreo.workloads import AT_ONCE, Workload
 
@@ -54,15 +54,19 @@ def place_all(
     advance = Advance(network)
     found = {}
     for method in methods:
-        if load.kind == AT_ONCE:
-            how = ours if method == OURS else method
-            placement = place(network, load.apps, how, seed=load.seed, time_limit_s=limit_s)
-            took_s = advance(load.apps, [placement.assignment]).finish_s[0]
-        else:
-            done = sequence(network, load.apps, advance, method=method, seed=load.seed, time_limit_s=limit_s)
-            placement, took_s = done.placement, done.sum_s
-        found[method] = Placed(method, placement, took_s)
+        try:
+            found[method] = _placed(network, load, method, ours if method == OURS else method, limit_s, advance)
+        except InfeasibleError as error:
+            raise InfeasibleError(f"{NAMES.get(method, method)}: {error}") from None
     return found
+
+
+def _placed(network: Network, load: Workload, method: str, how: str, limit_s: float, advance: Advance) -> Placed:
+    if load.kind == AT_ONCE:
+        placement = place(network, load.apps, how, seed=load.seed, time_limit_s=limit_s)
+        return Placed(method, placement, advance(load.apps, [placement.assignment]).finish_s[0])
+    done = sequence(network, load.apps, advance, method=method, seed=load.seed, time_limit_s=limit_s)
+    return Placed(method, done.placement, done.sum_s)
 
 
 def scale(network: Network, load: Workload, target_s: float) -> Workload:
@@ -77,10 +81,9 @@ def scale(network: Network, load: Workload, target_s: float) -> Workload:
     if load.kind == AT_ONCE:
         times = [placed.predicted_s for placed in place_all(network, load, BASELINES).values()]
     else:
-        advance = Advance(network)
-        places = [place(network, [app], "random", seed=load.seed).assignment for app in load.apps]
-        times = [advance([app], [places_of]).finish_s[0] for app, places_of in zip(load.apps, places, strict=True)]
+        alone = [replace(load, kind=AT_ONCE, apps=[app]) for app in load.apps]
+        times = [place_all(network, each, ["random"])["random"].predicted_s for each in alone]
     mean_s = statistics.fmean(times)
     if mean_s == 0:
-        raise InfeasibleError("nothing crosses the network")
+        raise InfeasibleError("baselines: nothing crosses the network")
     return load.scaled(target_s / mean_s, gap_s=target_s / 2)

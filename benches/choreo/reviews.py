@@ -72,10 +72,10 @@ def main(asked: argparse.Namespace) -> None:
     for method in METHODS:
         for cost_s in COSTS_S[:-1]:
             # Adding nothing turns -0.0 into 0.0: what is left of a byte is rounded up at each review.
-            saved = 0.0 + np.round([1 - one[method][cost_s][0] / one[method][math.inf][0] for one in found], 4)
+            saved = 0.0 + np.round([1 - one[method][cost_s][0] / one[method][math.inf][0] for one in found], 3)
             moved = np.mean([one[method][cost_s][1] for one in found])
             print(
                 f"{NAMES[method]:<10} {cost_s:>12.0f} s {100 * saved.mean():>5.1f} % "
                 f"{100 * saved.std(ddof=1) / math.sqrt(len(saved)):>4.1f} % {100 * np.median(saved):>5.1f} % "
-                f"{100 * saved.min():>5.1f} % {100 * (saved < -0.001).mean():>4.0f} % {moved:>6.1f}"
+                f"{100 * saved.min():>5.1f} % {100 * (saved < 0).mean():>4.0f} % {moved:>6.1f}"
             )

@@ -18,6 +18,7 @@ are scaled, as are bytes.
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 from collections.abc import Sequence
@@ -74,7 +75,10 @@ def cloud(seed: int, family: str, *, fastest_mbit: float = FASTEST_MBIT) -> Topo
 
 
 def history(topology: Topology, *, error: float = 0.0, rng: np.random.Generator | None = None) -> History:
-    """What measuring such a cloud yields: the rate of each path alone, off by a log-normal factor of this deviation."""
+    """What measuring such a cloud yields: the rate of each path alone, off by a log-normal factor of this deviation.
+
+    An infinite error is no measurement at all: all paths have the same rate.
+    """
     size = len(topology.host)
     machine_at = {machine.name: machine for machine in topology.machine}
     rates_bps = np.full((size, size), np.nan)
@@ -88,7 +92,9 @@ def history(topology: Topology, *, error: float = 0.0, rng: np.random.Generator 
             assert rate_bps is not None
             rates_bps[m, n] = rate_bps * GOODPUT_PER_WIRE
             hops[m, n] = 1 if inside else 2
-    if error > 0:
+    if math.isinf(error):
+        rates_bps = np.where(np.isnan(rates_bps), np.nan, np.nanmean(rates_bps))
+    elif error > 0:
         assert rng is not None
         rates_bps = rates_bps * np.exp(rng.normal(0.0, error, (size, size)))
     return History(
