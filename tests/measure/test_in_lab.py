@@ -7,6 +7,7 @@ import pytest
 
 from gavotte import lab
 from gavotte.errors import GavotteError
+from gavotte.formats.history import History
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.rates import GOODPUT_PER_WIRE, UDP_PAYLOAD_BYTES, WIRE_BYTES
 from gavotte.measure import measure
@@ -58,3 +59,16 @@ def test_a_host_without_an_agent_is_named_and_the_rest_is_measured(small_cloud: 
 def test_bad_arguments(small_cloud: lab.Session, bad: dict[str, object]) -> None:
     with pytest.raises(GavotteError):
         measure(read_inventory(small_cloud.hosts_file), **bad)  # type: ignore[arg-type]
+
+
+def test_it_ends_when_enough_is_known(small_cloud: lab.Session) -> None:
+    asked: list[int] = []
+
+    def enough(history: History) -> bool:
+        asked.append(history.snapshots)
+        return history.snapshots == 2
+
+    result = measure(read_inventory(small_cloud.hosts_file), method="pingpong", count=4, enough=enough)
+    assert asked == [1, 2]
+    assert result.history.snapshots == 2
+    assert result.answered == result.paths == len(result.newest)
