@@ -27,20 +27,20 @@ def test_a_host_that_moved_is_known_by_what_came_after() -> None:
 
 def test_a_pair_that_moved_moves_alone() -> None:
     rng = np.random.default_rng(2)
-    times = disturbed(truth(16, rng), 10, rng, spikes=0.0)
+    times = disturbed(truth(8, rng), 10, rng, spikes=0.0)
     times[5:, 2, 3] /= 3
     found = cut(times)
     assert found.hosts == ()
     assert np.isnan(found.times[:5, 2, 3]).all()
     assert np.isfinite(found.times[5:, 2, 3]).all()
-    assert np.isnan(found.times).sum() == 5 + 10 * 16
+    assert np.isnan(found.times).sum() == 5 + 10 * 8
 
 
 @pytest.mark.parametrize(("spikes", "load"), [(0.1, 0.0), (0.3, 0.0), (0.1, 0.4)])
 def test_spikes_and_loads_are_no_moves(spikes: float, load: float) -> None:
     rng = np.random.default_rng(3)
     found = cut(disturbed(truth(40, rng), 10, rng, spikes=spikes, load=load))
-    assert found.share < 0.005
+    assert found.share == 0.0
     assert found.hosts == ()
 
 

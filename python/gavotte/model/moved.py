@@ -17,6 +17,9 @@ OLDER = 3
 OLDER_SHARE = 0.6
 """How many of the values before them must agree, too, and what share of them."""
 
+MIN_SHARE = 0.01
+"""Of all pairs: unless a host moved, fewer are taken for chance, which makes up to half as many look moved."""
+
 HOST_SHARE = 0.5
 """Of a host's pairs in one direction; with more, it moved, and all of them count as moved."""
 
@@ -86,6 +89,8 @@ def cut(times: Floats) -> Cut:
             start[line] = np.where(moved[line], start[line], usual)
             moved[line] = True
     np.fill_diagonal(moved, False)
-    before = moved & (np.arange(count)[:, None, None] < start)
     pairs = size * (size - 1)
+    if not hosts and moved.sum() < MIN_SHARE * pairs:
+        return Cut(times, 0.0, ())
+    before = moved & (np.arange(count)[:, None, None] < start)
     return Cut(np.where(before, np.nan, times), float(moved.sum() / max(1, pairs)), tuple(sorted(hosts)))
