@@ -14,6 +14,7 @@ from benches.rpca.cases import NOTES, series
 
 from gavotte.formats.history import Floats
 from gavotte.model.estimators import ESTIMATORS
+from gavotte.model.moved import cut
 
 
 def pyrpca_constant(times: Floats) -> Floats:
@@ -36,7 +37,11 @@ def methods() -> dict[str, Callable[[Floats], Floats]]:
     def ours(name: str) -> Callable[[Floats], Floats]:
         return lambda times: ESTIMATORS[name](times).constant
 
-    return {name: ours(name) for name in ESTIMATORS} | {"pyrpca": pyrpca_constant}
+    ours_all = {name: ours(name) for name in ESTIMATORS}
+    return ours_all | {
+        "cut+mode": lambda times: ESTIMATORS["mode"](cut(times).times).constant,
+        "pyrpca": pyrpca_constant,
+    }
 
 
 def off(found: Floats, truth: Floats) -> float:

@@ -10,6 +10,7 @@ from gavotte.formats.history import Floats
 from gavotte.model.choosing import EXCESS, choose, estimate
 from gavotte.model.estimators import ESTIMATORS, band, load_of
 from gavotte.model.findings import norm
+from gavotte.model.moved import cut
 
 LEARN = 10
 
@@ -25,13 +26,15 @@ def table(folder: Path, seed: int) -> list[str]:
     """Learns from 10 frames, tells the 10 after them, all along the series."""
     times = frames(folder)
     rows: dict[str, list[tuple[float, float]]] = {}
-    norms, picks = [], []
+    norms, picks, moved = [], [], []
     for start in range(0, len(times) - 2 * LEARN + 1, LEARN):
         learnt, later = times[start : start + LEARN], times[start + LEARN : start + 2 * LEARN]
-        chosen = choose(learnt, seed=seed)
+        lasting = cut(learnt)
+        chosen = choose(lasting.times, seed=seed)
+        moved.append(lasting.share)
         picks.append(chosen.method)
         found = {name: estimate(learnt, name) for name in (*ESTIMATORS, "mode" + EXCESS, "rpca" + EXCESS)}
-        found["auto"] = estimate(learnt, chosen.method)
+        found["auto"] = estimate(lasting.times, chosen.method)
         norms.append(norm(learnt, found["mode"], band(learnt).width))
         for name, constant in found.items():
             ratio = later / (load_of(later, constant)[:, None, None] * constant)
@@ -40,9 +43,12 @@ def table(folder: Path, seed: int) -> list[str]:
             rows.setdefault(name, []).append((float(typical), float(mean)))
     spans = len(picks)
     lines = [
+        f"{100 * (times[1:] == times[:-1]).mean():.0f} % of the values repeat the frame before: a node's report stands "
+        "until its next one, which favours last",
         f"{len(times)} frames of {times.shape[1]} nodes, {100 * np.isnan(times).mean():.1f} % missing; {spans} spans of "
         f"{LEARN} frames learnt, {LEARN} foretold",
-        f"norm {np.mean([n.share for n in norms]):.2f} at {norms[0].tolerance:.2f}; auto took {', '.join(picks)}",
+        f"norm {np.mean([n.share for n in norms]):.2f} at {norms[0].tolerance:.2f}; {100 * np.mean(moved):.0f} % of pairs moved within a span; auto "
+        f"took {', '.join(picks)}",
         f"{'method':<12} {'median off':>11} {'mean off':>10}",
     ]
     for name, errors in sorted(rows.items(), key=lambda row: float(np.mean([e[0] for e in row[1]]))):

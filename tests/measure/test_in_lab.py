@@ -9,6 +9,7 @@ import pytest
 
 from gavotte import lab
 from gavotte.errors import GavotteError
+from gavotte.formats.history import History
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.rates import GOODPUT_PER_WIRE, UDP_PAYLOAD_BYTES, WIRE_BYTES
 from gavotte.formats.topology import read_topology
@@ -99,3 +100,16 @@ def test_a_bucket_that_had_no_time_to_fill_is_called_a_lower_bound(tmp_path: Pat
     depth = proof.bucket_bytes[1]
     assert depth[full[1]] == pytest.approx(1 << 20, rel=0.05)
     assert (depth[off] < 1.05 * (1 << 20)).all()
+
+
+def test_it_ends_when_enough_is_known(small_cloud: lab.Session) -> None:
+    asked: list[int] = []
+
+    def enough(history: History) -> bool:
+        asked.append(history.snapshots)
+        return history.snapshots == 2
+
+    result = measure(read_inventory(small_cloud.hosts_file), method="pingpong", count=4, enough=enough)
+    assert asked == [1, 2]
+    assert result.history.snapshots == 2
+    assert result.answered == result.paths == len(result.newest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ import typer
 from gavotte.cli.budget import read_limits
 from gavotte.cli.output import Hosts, Json, Seed, emit_json, emit_table, note, progress
 from gavotte.cli.sharing import document, experiment, sharing
-from gavotte.formats.history import VERDICTS, Floats, Proof
+from gavotte.formats.history import VERDICTS, Floats, History, Proof
 from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ def paths(
     ] = "gavotte",
     count: Annotated[int, typer.Option("--count", help="How many snapshots.", min=1)] = 1,
     every: Annotated[float, typer.Option("--every", help="Seconds between starts of snapshots.", min=0)] = 0.0,
+    until_stable: Annotated[
+        bool, typer.Option("--until-stable", help="Stop before --count when another snapshot would decide nothing new.")
+    ] = False,
     seed: Seed = 0,
     budget: Annotated[
         list[str] | None,
@@ -130,6 +134,7 @@ def paths(
             journal=None if output is None else journal_path(output),
             resume=resume,
             progress=advance,
+            enough=_stable(seed) if until_stable else None,
         )
         if output is not None:
             write_history(output, result.history)
@@ -148,6 +153,10 @@ def paths(
         emit_json(_document(result, method, output) | {"sharing": shared})
     else:
         _print(result)
+    if until_stable:
+        stopped = result.history.snapshots
+        why = "decisions have settled" if stopped < count else "decisions had not settled before"
+        note(f"stopped after {stopped} of {count} snapshots: {why}")
     for host, reason in result.missing.items():
         note(f"warning: {host}: {reason}")
     for host, reason in result.lost.items():
@@ -237,6 +246,13 @@ def calibrate(
     emit_table(["K x B x P", "mean error", "paths", "bytes a path"], rows)
     if found.best is not None:
         note(f"use {found.best.bursts} bursts of {found.best.packets} packets: {100 * found.best.mean_error:.1f} % off")
+
+
+def _stable(seed: int) -> Callable[[History], bool]:
+    """Whether more snapshots would change what is decided."""
+    from gavotte.model import settled, transfer_times
+
+    return lambda history: settled(transfer_times(history), seed=seed).stop
 
 
 def _engine(engine: str) -> Engine:

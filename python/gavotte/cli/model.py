@@ -98,6 +98,8 @@ def _document(constant: Constant, findings: Findings) -> dict[str, Any]:
         "steps": findings.steps,
         "enough": findings.enough,
         "recalibrate_after_s": findings.recalibrate_after_s,
+        "moved_share": findings.moved_share,
+        "moved_hosts": list(findings.moved_hosts),
         "rate_low_bps": findings.rate_low_bps.tolist(),
         "rate_high_bps": findings.rate_high_bps.tolist(),
         "advice": list(findings.advice),

@@ -63,6 +63,9 @@ class Measurement:
     newest: dict[tuple[int, int], PathResult] = field(default_factory=dict)
 
 
+Enough = Callable[[History], bool]
+
+
 def measure(
     inventory: Inventory,
     *,
@@ -76,6 +79,7 @@ def measure(
     journal: Path | None = None,
     resume: bool = False,
     progress: Progress | None = None,
+    enough: Enough | None = None,
 ) -> Measurement:
     """Measures all directed pairs of hosts, `count` times.
 
@@ -91,6 +95,7 @@ def measure(
         journal: where answers are kept until all are there.
         resume: go on from the journal of an interrupted measurement.
         progress: told of each path that is done.
+        enough: asked after each snapshot with all so far; true ends the measurement before `count`.
 
     Raises:
         GavotteError: for a bad argument, too small a budget, or fewer than two hosts.
@@ -127,11 +132,11 @@ def measure(
         # Agents know cores and memory that the inventory leaves out.
         results.inventory = fleet.inventory
         campaign = _Campaign(fleet, how, results, kept, links, progress, total=count * _reached_paths(fleet))
-        campaign.run(seed=seed, every_s=every_s, again=again)
+        campaign.run(seed=seed, every_s=every_s, again=again, enough=enough)
         return Measurement(
             history=results.history(),
             paths=len(inventory.host) * (len(inventory.host) - 1),
-            answered=results.answered(count - 1),
+            answered=results.answered(results.count - 1),
             again=campaign.again,
             seconds=campaign.seconds,
             bytes_sent=campaign.bytes_sent,
@@ -139,7 +144,7 @@ def measure(
             failures=results.failures(fleet.missing | fleet.lost),
             missing=dict(fleet.missing),
             lost=dict(fleet.lost),
-            newest={(i, j): path for (number, i, j), path in results.paths.items() if number == count - 1},
+            newest={(i, j): path for (number, i, j), path in results.paths.items() if number == results.count - 1},
         )
 
 
@@ -176,9 +181,10 @@ class _Campaign:
         self.seconds = 0.0
         self.bytes_sent = 0
 
-    def run(self, *, seed: int, every_s: float, again: bool) -> None:
+    def run(self, *, seed: int, every_s: float, again: bool, enough: Enough | None) -> None:
         begin = time.monotonic()
-        for number in range(self._results.count):
+        wanted = self._results.count
+        for number in range(wanted):
             pause = begin + number * every_s - time.monotonic()
             if pause > 0 and number not in self._results.times_s:
                 time.sleep(pause)
@@ -191,6 +197,11 @@ class _Campaign:
                     if not self._results.failures(dict(self._fleet.missing)):
                         break
             self.seconds += time.monotonic() - started
+            if enough is not None and number + 1 < wanted:
+                self._results.count = number + 1
+                if enough(self._results.history()):
+                    return
+                self._results.count = wanted
 
     def _snapshot(self, number: int, seed: int) -> None:
         names = tuple(self._results.inventory.names)

@@ -122,19 +122,17 @@ def choose(times: Floats, *, candidates: Sequence[str] = CANDIDATES, seed: int =
 def trials(times: Floats, *, candidates: Sequence[str] = CANDIDATES, seed: int = 0) -> Choice:
     """The trials of `choose`, with the mean as the choice; median and no trials where nothing can be held out."""
     rng = np.random.default_rng(seed)
-    size = times.shape[1]
-    if size > MAX_HOSTS:
-        kept = np.sort(rng.permutation(size)[:MAX_HOSTS])
-        times, size = np.ascontiguousarray(times[:, kept][:, :, kept]), MAX_HOSTS
-    snapshots = len(times)
+    kept = _measured(times)
+    if len(kept) > MAX_HOSTS:
+        kept = np.sort(rng.permutation(kept)[:MAX_HOSTS])
+    snapshots, size = len(times), len(kept)
     if snapshots < 3 or size < 3:
         return Choice("median")
+    times = np.ascontiguousarray(times[:, kept][:, :, kept])
     roots = rng.permutation(size)[:ROOTS].tolist()
     graphs = [random_tasks(size, int(rng.integers(2**31))) for _ in range(GRAPHS)]
     # What was not measured costs what the pair usually does, whoever chose it.
     usual = estimate(times, "median")
-    if np.isnan(usual[~np.eye(size, dtype=bool)]).any():
-        return Choice("median")
     order = rng.permutation(snapshots)
     folds = [np.sort(fold) for fold in np.array_split(order, min(MAX_FOLDS, -(-snapshots // HELD_OUT)))]
     costs: dict[str, tuple[list[Floats], list[Floats]]] = {name: ([], []) for name in (*candidates, "")}
@@ -149,6 +147,17 @@ def trials(times: Floats, *, candidates: Sequence[str] = CANDIDATES, seed: int =
     found = {name: Trial(name, np.concatenate(b), np.concatenate(m)) for name, (b, m) in costs.items()}
     untuned = found.pop("")
     return Choice(BASE, tuple(found.values()), untuned)
+
+
+def _measured(times: Floats) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Hosts between which every pair was measured at least once; those with the most gaps are left out first."""
+    unknown = ~np.isfinite(times).any(axis=0) & ~np.eye(times.shape[1], dtype=bool)
+    kept = np.arange(len(unknown))
+    while unknown.any():
+        worst = int((unknown.sum(axis=0) + unknown.sum(axis=1)).argmax())
+        unknown = np.delete(np.delete(unknown, worst, axis=0), worst, axis=1)
+        kept = np.delete(kept, worst)
+    return kept
 
 
 def _decided(

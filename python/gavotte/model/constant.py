@@ -15,6 +15,7 @@ from gavotte.formats.tree import tree_of
 from gavotte.model.bucket import egress_buckets
 from gavotte.model.choosing import Choice, choose, estimate
 from gavotte.model.estimators import ESTIMATORS
+from gavotte.model.moved import Cut, cut
 from gavotte.model.topology import structure_of
 
 METHODS: tuple[str, ...] = ("auto", *ESTIMATORS)
@@ -33,6 +34,7 @@ class Constant:
         method: how it was found: a key of `ESTIMATORS`, with `+excess` where expected excess was added.
         choice: what `auto` chose from; without trials where it had nothing to choose by, or a method was named.
         seed: of the choice.
+        cut: the transfer times that it rests on: with `auto` without what was before pairs moved, else all.
     """
 
     rate_bps: Floats
@@ -40,6 +42,7 @@ class Constant:
     method: str
     choice: Choice
     seed: int
+    cut: Cut
 
 
 def transfer_times(history: History) -> Floats:
@@ -51,7 +54,8 @@ def find_constant(history: History, *, method: str = "auto", seed: int = 0) -> C
     """Finds one lasting value for each pair, of seconds per byte and of latencies apart.
 
     Of seconds per byte, not of rates: what placement adds up are times. `min` is then the least time, the best rate
-    ever seen. `auto` takes what decides best on snapshots held out; see `choose`.
+    ever seen. `auto` drops what was before a pair moved (see `cut`), then takes what decides best on snapshots held
+    out (see `choose`).
 
     Args:
         history: n snapshots of N hosts.
@@ -73,13 +77,16 @@ def find_constant(history: History, *, method: str = "auto", seed: int = 0) -> C
             f"first {history.hosts[i]} to {history.hosts[j]}",
             hint="measure again, or leave the hosts out",
         )
-    choice = choose(transfer_times(history), seed=seed) if method == "auto" else Choice(method)
+    times = transfer_times(history)
+    lasting = cut(times) if method == "auto" else Cut(times, 0.0, ())
+    choice = choose(lasting.times, seed=seed) if method == "auto" else Choice(method)
     return Constant(
-        rate_bps=8 / estimate(1 / history.beta_Bps, choice.method),
-        latency_s=estimate(history.alpha_s, choice.method),
+        rate_bps=8 / estimate(lasting.of(1 / history.beta_Bps), choice.method),
+        latency_s=estimate(lasting.of(history.alpha_s), choice.method),
         method=choice.method,
         choice=choice,
         seed=seed,
+        cut=lasting,
     )
 
 

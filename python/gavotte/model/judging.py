@@ -40,6 +40,8 @@ class Findings:
         steps: share of pairs still off after 1 to n snapshots (the RPCA paper's Fig. 5).
         enough: snapshots from which on few pairs were off; None = more are needed.
         recalibrate_after_s: how long to trust it; None = not known.
+        moved_share: of pairs that moved during the calibration.
+        moved_hosts: names of those that moved as a whole.
         advice: all that in sentences.
     """
 
@@ -54,6 +56,8 @@ class Findings:
     steps: list[float]
     enough: int | None
     recalibrate_after_s: float | None
+    moved_share: float
+    moved_hosts: tuple[str, ...]
     advice: tuple[str, ...]
 
 
@@ -64,21 +68,22 @@ def judge(history: History, constant: Constant) -> Findings:
         history: what `constant` was found from.
         constant: what lasts.
     """
-    seconds_per_byte = 1 / history.beta_Bps
+    seconds_per_byte = constant.cut.of(1 / history.beta_Bps)
     low_bps, high_bps, width = _interval_bps(seconds_per_byte, constant)
     error = norm(seconds_per_byte, 8 / constant.rate_bps, width)
-    times = transfer_times(history)
     choice = constant.choice
     if not choice.trials:
-        choice = trials(times, candidates=sorted({BASE, constant.method}), seed=constant.seed)
+        choice = trials(constant.cut.times, candidates=sorted({BASE, constant.method}), seed=constant.seed)
     saved = gains(choice, constant.method)
-    shares = steps(times, constant.method, seed=constant.seed)
+    shares = steps(constant.cut.times, constant.method, seed=constant.seed)
     needed = enough(shares)
-    after_s = recalibrate_after_s(times, history.time_s)
+    after_s = recalibrate_after_s(transfer_times(history), history.time_s)
+    moved_hosts = tuple(history.hosts[host] for host in constant.cut.hosts)
     advice = (
         _worth(error, saved),
         _snapshots(shares, needed),
         _again(after_s, history.snapshots),
+        *_moved(constant.cut.share, moved_hosts),
     )
     return Findings(
         method=constant.method,
@@ -92,6 +97,8 @@ def judge(history: History, constant: Constant) -> Findings:
         steps=shares,
         enough=needed,
         recalibrate_after_s=after_s,
+        moved_share=constant.cut.share,
+        moved_hosts=moved_hosts,
         advice=advice,
     )
 
@@ -133,6 +140,15 @@ def _again(after_s: float | None, snapshots: int) -> str:
         few = "take at least 6" if snapshots < 6 else "spread them over time"
         return f"the snapshots do not show when to calibrate again: {few}"
     return f"calibrate again after {_duration(after_s)}, or as soon as operations take other times than expected"
+
+
+def _moved(share: float, hosts: tuple[str, ...]) -> list[str]:
+    if not share:
+        return []
+    named = f", with them all of {', '.join(hosts[:5])}{f' and {len(hosts) - 5} more' * (len(hosts) > 5)}" * bool(hosts)
+    return [
+        f"{100 * share:.1f} % of the pairs moved while they were measured{named}; of those only what came after counts"
+    ]
 
 
 def _percent(gain: Interval) -> str:

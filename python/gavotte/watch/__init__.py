@@ -1,5 +1,6 @@
-"""Sees from the times of one's own operations when the network's constant has moved."""
+"""Sees from the times of one's own operations when the network's constant has moved, and keeps it up to date."""
 
 from gavotte.watch.detect import Change, EdgeCusum, exceeds, movers
+from gavotte.watch.loop import Event, Move, Watcher, watch
 
-__all__ = ["Change", "EdgeCusum", "exceeds", "movers"]
+__all__ = ["Change", "EdgeCusum", "Event", "Move", "Watcher", "exceeds", "movers", "watch"]

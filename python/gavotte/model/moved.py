@@ -1,0 +1,96 @@
+"""Pairs whose constant moved while it was being measured: of those, only what came after counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gavotte.formats.history import Floats
+from gavotte.model.estimators import band, median, mode
+
+AGREEING = 4
+"""Newest values in a row that must agree with each other. Spikes hardly do: of three in a row, still one hot host in a
+hundred did."""
+
+OLDER = 3
+OLDER_SHARE = 0.6
+"""How many of the values before them must agree, too, and what share of them."""
+
+MIN_SHARE = 0.01
+"""Of all pairs: unless a host moved, fewer are taken for chance, which makes up to half as many look moved."""
+
+HOST_SHARE = 0.5
+"""Of a host's pairs in one direction; with more, it moved, and all of them count as moved."""
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Times without what has passed.
+
+    Attributes:
+        times: (n, N, N), NaN also where a pair had not yet moved to where it is now.
+        share: of pairs that moved.
+        hosts: indices of those that moved as a whole, all they send or all they receive.
+    """
+
+    times: Floats
+    share: float
+    hosts: tuple[int, ...]
+
+    def of(self, values: Floats) -> Floats:
+        """Other (n, N, N) values of the same snapshots without what has passed; all of them where nothing moved."""
+        return np.where(np.isnan(self.times), np.nan, values) if self.share else values
+
+
+def cut(times: Floats) -> Cut:
+    """Finds the pairs that moved, and drops what was before.
+
+    A pair has moved when its newest values, four at least, lie within the band of each other, the load of each
+    snapshot taken out, most older ones, too, but the two beyond the band of each other. When more than half of what a
+    host sends (or receives) has, all of it has, the rest at the usual time.
+
+    Args:
+        times: (n, N, N), row = source, NaN = not measured.
+    """
+    count, size = times.shape[:2]
+    if count < AGREEING + OLDER:
+        return Cut(times, 0.0, ())
+    found, width = mode(times), band(times).width
+    window = 2 * min(max(2 * width, 0.01), 0.4)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        off = np.log(times / (found.load[:, None, None] * found.constant))
+    off[~np.isfinite(off)] = np.nan
+    high, low = np.full((size, size), -np.inf), np.full((size, size), np.inf)
+    total, known = np.zeros((size, size)), np.zeros((size, size), dtype=np.int64)
+    start, open_ = np.full((size, size), count), np.ones((size, size), dtype=bool)
+    for row in range(count - 1, -1, -1):
+        seen = ~np.isnan(off[row])
+        value = np.where(seen, off[row], 0.0)
+        higher, lower = np.where(seen, np.maximum(high, value), high), np.where(seen, np.minimum(low, value), low)
+        open_ &= ~(higher - lower > window)
+        taken = open_ & seen
+        high, low = np.where(taken, higher, high), np.where(taken, lower, low)
+        total, known = total + value * taken, known + taken
+        start[taken] = row
+    older = np.where(np.arange(count)[:, None, None] < start, off, np.nan)
+    was = np.log(median(np.exp(older)).constant)
+    agreeing = (np.abs(older - was) <= window).sum(axis=0)
+    together = agreeing >= np.maximum(OLDER, OLDER_SHARE * (~np.isnan(older)).sum(axis=0))
+    moved = (known >= AGREEING) & together & (np.abs(total / np.maximum(known, 1) - was) > window)
+    telling = known >= AGREEING
+    hosts = set()
+    for axis in (1, 0):
+        share = moved.sum(axis=axis) / np.maximum(telling.sum(axis=axis), 1)
+        for host in np.flatnonzero(share > HOST_SHARE).tolist():
+            hosts.add(host)
+            line = (host, slice(None)) if axis == 1 else (slice(None), host)
+            usual = int(np.median(start[line][moved[line]]))
+            start[line] = np.where(moved[line], start[line], usual)
+            moved[line] = True
+    np.fill_diagonal(moved, False)
+    pairs = size * (size - 1)
+    if not hosts and moved.sum() < MIN_SHARE * pairs:
+        return Cut(times, 0.0, ())
+    before = moved & (np.arange(count)[:, None, None] < start)
+    return Cut(np.where(before, np.nan, times), float(moved.sum() / max(1, pairs)), tuple(sorted(hosts)))

@@ -1,0 +1,234 @@
+"""The loop: measure a little, see what moved, calibrate only that, say so. Everything it touches is passed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from gavotte.errors import GavotteError
+from gavotte.watch.detect import Change, Edge, EdgeCusum
+
+Measure = Callable[[Collection[Edge]], Mapping[Edge, float]]
+"""Seconds that one transfer takes on each pair asked for; what does not answer is left out."""
+
+REPEATS = 3
+"""Measurements of what is calibrated again; their median counts."""
+
+MOVED = 0.10
+"""What differs by less after calibration had not moved."""
+
+SILENT_TICKS = 2
+"""Ticks in a row that a host may miss before it counts as gone."""
+
+RETRY_TICKS = 5
+"""How often hosts that are gone are asked again."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """One pair whose constant is another now; `before_s` is None where there was none."""
+
+    source: str
+    target: str
+    before_s: float | None
+    after_s: float
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened.
+
+    Attributes:
+        kind: `moved` pairs have another constant; `false-alarm`, calibration found the old one; hosts `came` or are
+            `gone`.
+        tick: when, counted from 1.
+        hosts: whom it is about; of `moved`, the hosts whose pairs were calibrated again.
+        moves: the pairs that have another constant now.
+        calibrated: how many pairs were measured again.
+    """
+
+    kind: Literal["moved", "false-alarm", "came", "gone"]
+    tick: int
+    hosts: tuple[str, ...]
+    moves: tuple[Move, ...] = ()
+    calibrated: int = 0
+
+
+class Watcher:
+    """Watches a network with one pair out of and one pair into each host.
+
+    The pairs form a ring, so that one tick takes two or three rounds of disjoint pairs whatever the number of hosts.
+    When the CUSUM of an edge alarms, all pairs of its sender outwards and of its receiver inwards are measured again.
+    """
+
+    def __init__(self, expected_s: Mapping[Edge, float], width: float, measure: Measure, *, seed: int = 0) -> None:
+        """Starts from what is believed.
+
+        Args:
+            expected_s: seconds of one transfer of each pair.
+            width: of the band, standard deviation of logarithms.
+            measure: measures some pairs; may take its time, and raises nothing for hosts that do not answer.
+            seed: of the ring.
+
+        Raises:
+            GavotteError: with fewer than two hosts.
+        """
+        self.expected_s = dict(expected_s)
+        self.hosts = sorted({host for edge in expected_s for host in edge})
+        if len(self.hosts) < 2:
+            raise GavotteError("one host has no path to watch", hint="give a Network of at least two hosts")
+        self.gone: set[str] = set()
+        self._width = width
+        self._measure = measure
+        self._rng = np.random.default_rng(seed)
+        self._silent: dict[str, int] = {}
+        self._tick = 0
+        self._ring: list[Edge] = []
+        self._cusum: EdgeCusum | None = None
+        self._draw()
+
+    def tick(self, hosts: Collection[str] | None = None) -> list[Event]:
+        """Measures the ring once and follows up on what it shows.
+
+        Args:
+            hosts: who is there according to the inventory; None = as before.
+
+        Returns:
+            What happened, in order; nothing most of the time.
+        """
+        self._tick += 1
+        events = self._listed(hosts) if hosts is not None else []
+        if self.gone and self._tick % RETRY_TICKS == 0:
+            events += self._ask_again()
+        if self._cusum is None:
+            return events
+        times = self._measure(self._ring)
+        events += self._heard(times)
+        if events and any(event.kind in ("gone", "came") for event in events):
+            return events
+        changes = self._cusum.observe(np.array([times.get(edge, np.nan) for edge in self._ring]))
+        return events + ([self._follow(changes)] if changes else [])
+
+    def _follow(self, changes: Sequence[Change]) -> Event:
+        """Calibrates what may have changed, and tells what has."""
+        senders, receivers = {c.source for c in changes}, {c.target for c in changes}
+        here = self._here()
+        pairs = {(s, t) for s in senders for t in here if t != s} | {(s, t) for t in receivers for s in here if s != t}
+        found = self._calibrated(pairs)
+        moves = []
+        for (source, target), after_s in sorted(found.items()):
+            before_s = self.expected_s.get((source, target))
+            if before_s is None or abs(after_s / before_s - 1) > MOVED:
+                moves.append(Move(source, target, before_s, after_s))
+                self.expected_s[source, target] = after_s
+        assert self._cusum is not None
+        for change in changes:
+            self._cusum.expect(change.source, change.target, self.expected_s[change.source, change.target])
+        for move in moves:
+            if (move.source, move.target) in self._ring:
+                self._cusum.expect(move.source, move.target, move.after_s)
+        kind: Literal["moved", "false-alarm"] = "moved" if moves else "false-alarm"
+        return Event(kind, self._tick, tuple(sorted(senders | receivers)), tuple(moves), len(pairs))
+
+    def _calibrated(self, pairs: Collection[Edge]) -> dict[Edge, float]:
+        """Median of `REPEATS` measurements; pairs without any are left out."""
+        heard: dict[Edge, list[float]] = {}
+        for _ in range(REPEATS):
+            for edge, seconds in self._measure(sorted(pairs)).items():
+                heard.setdefault(edge, []).append(seconds)
+        return {edge: float(np.median(seconds)) for edge, seconds in heard.items()}
+
+    def _heard(self, times: Mapping[Edge, float]) -> list[Event]:
+        """Counts who is silent; who has been for too long is gone."""
+        heard = {host for edge in times for host in edge}
+        for host in self._here():
+            self._silent[host] = 0 if host in heard else self._silent.get(host, 0) + 1
+        lost = {host for host in self._here() if self._silent[host] >= SILENT_TICKS}
+        return self._leave(lost)
+
+    def _leave(self, lost: set[str]) -> list[Event]:
+        if not lost:
+            return []
+        self.gone |= lost
+        self._draw()
+        return [Event("gone", self._tick, tuple(sorted(lost)))]
+
+    def _listed(self, hosts: Collection[str]) -> list[Event]:
+        """Hosts that the inventory has lost or won."""
+        known, listed = set(self.hosts), set(hosts)
+        events = self._leave((known - self.gone) - listed)
+        self.hosts = sorted(listed | (known & self.gone & listed))
+        self.gone &= listed
+        return events + self._come(sorted(listed - known))
+
+    def _ask_again(self) -> list[Event]:
+        gone = sorted(self.gone)
+        # When nobody is left, they may answer each other.
+        near = next(iter(self._here()), gone[0])
+        heard = {host for edge in self._measure([(host, near) for host in gone if host != near]) for host in edge}
+        back = sorted(self.gone & heard)
+        self.gone -= set(back)
+        return self._come(back)
+
+    def _come(self, hosts: Sequence[str]) -> list[Event]:
+        """Calibrates all pairs of hosts that are new or back; who does not answer counts as gone."""
+        if not hosts:
+            return []
+        here = self._here()
+        pairs = {(s, t) for s in here for t in here if s != t and (s in hosts or t in hosts)}
+        found = self._calibrated(pairs)
+        answered = {host for edge in found for host in edge}
+        self.gone |= set(hosts) - answered
+        moves = tuple(Move(s, t, self.expected_s.get((s, t)), after_s) for (s, t), after_s in sorted(found.items()))
+        self.expected_s.update(found)
+        self._draw()
+        came = tuple(host for host in hosts if host in answered)
+        return [Event("came", self._tick, came, moves, len(pairs))] if came else []
+
+    def _here(self) -> list[str]:
+        return [host for host in self.hosts if host not in self.gone]
+
+    def _draw(self) -> None:
+        """A ring of all who are here, and what it should take."""
+        here = self._here()
+        self._silent = {}
+        ring = [here[number] for number in self._rng.permutation(len(here))]
+        edges = list(zip(ring, ring[1:] + ring[:1], strict=True)) if len(ring) > 1 else []
+        self._ring = [edge for edge in edges if edge in self.expected_s]
+        expected = np.array([self.expected_s[edge] for edge in self._ring])
+        self._cusum = EdgeCusum(self._ring, expected, self._width) if self._ring else None
+
+
+def watch(
+    watcher: Watcher,
+    *,
+    every_s: float,
+    wait: Callable[[float], bool],
+    report: Callable[[Event], None],
+    hosts: Callable[[], Collection[str]] | None = None,
+    count: int | None = None,
+) -> int:
+    """Ticks until told to stop.
+
+    Args:
+        watcher: what to tick.
+        every_s: pause between ticks.
+        wait: waits so many seconds; true = stop.
+        report: told of each event, at once.
+        hosts: who is there now, asked at each tick; None = always the same.
+        count: ticks at most; None = no end.
+
+    Returns:
+        Ticks taken.
+    """
+    taken = 0
+    while count is None or taken < count:
+        for event in watcher.tick(hosts() if hosts is not None else None):
+            report(event)
+        taken += 1
+        if taken == count or wait(every_s):
+            break
+    return taken

@@ -1,0 +1,139 @@
+"""The loop over a network made of numbers: it finds what moved, measures only that again, and outlives its hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import pytest
+
+from gavotte.errors import GavotteError
+from gavotte.watch import Event, Watcher, watch
+from gavotte.watch.detect import Edge
+from gavotte.watch.loop import REPEATS, RETRY_TICKS, SILENT_TICKS
+
+
+class Cloud:
+    """Hosts whose transfers take what `seconds` says, with a band of 2 %."""
+
+    def __init__(self, size: int) -> None:
+        rng = np.random.default_rng(0)
+        self.hosts = [f"h{number}" for number in range(size)]
+        self.seconds = {(s, t): float(rng.uniform(0.1, 0.4)) for s in self.hosts for t in self.hosts if s != t}
+        self.dead: set[str] = set()
+        self.asked: list[int] = []
+        self._rng = rng
+
+    def measure(self, pairs: Collection[Edge]) -> Mapping[Edge, float]:
+        self.asked.append(len(pairs))
+        return {
+            edge: self.seconds[edge] * float(self._rng.lognormal(0, 0.02))
+            for edge in pairs
+            if not self.dead & set(edge)
+        }
+
+    def slower(self, host: str, factor: float) -> None:
+        for source, target in self.seconds:
+            if source == host:
+                self.seconds[source, target] *= factor
+
+
+def ticks(watcher: Watcher, count: int) -> list[Event]:
+    return [event for _ in range(count) for event in watcher.tick()]
+
+
+def test_nothing_happens_while_nothing_moves() -> None:
+    cloud = Cloud(8)
+    assert ticks(Watcher(dict(cloud.seconds), 0.02, cloud.measure), 100) == []
+    assert set(cloud.asked) == {8}
+
+
+def test_a_host_that_moved_is_calibrated_again_and_the_others_are_not() -> None:
+    cloud = Cloud(8)
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure)
+    ticks(watcher, 10)
+    cloud.slower("h3", 2.0)
+    events = ticks(watcher, 12)
+    assert [event.kind for event in events] == ["moved"]
+    assert {move.source for move in events[0].moves} == {"h3"}
+    assert len(events[0].moves) == 7
+    # All pairs out of the sender and into the receiver of the edge that alarmed: it counts for both.
+    assert events[0].calibrated == 13
+    assert max(cloud.asked) == 13
+    assert cloud.asked.count(13) == REPEATS
+    for edge, seconds in cloud.seconds.items():
+        assert watcher.expected_s[edge] == pytest.approx(seconds, rel=0.08)
+
+
+def test_a_spike_that_lasts_until_the_alarm_changes_nothing() -> None:
+    cloud = Cloud(6)
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure)
+    before = dict(watcher.expected_s)
+    cloud.slower("h1", 3.0)
+    ticks(watcher, 5)
+    cloud.slower("h1", 1 / 3.0)
+    events = ticks(watcher, 12)
+    assert {event.kind for event in events} <= {"false-alarm"}
+    assert watcher.expected_s == before
+
+
+def test_hosts_that_fall_silent_are_left_out_and_taken_in_again() -> None:
+    cloud = Cloud(5)
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure)
+    cloud.dead = {"h2"}
+    events = ticks(watcher, SILENT_TICKS)
+    assert [(event.kind, event.hosts) for event in events] == [("gone", ("h2",))]
+    assert ticks(watcher, 2 * RETRY_TICKS) == []
+    cloud.dead = set()
+    cloud.slower("h2", 2.0)
+    events = ticks(watcher, RETRY_TICKS)
+    assert [(event.kind, event.hosts) for event in events] == [("came", ("h2",))]
+    assert watcher.expected_s["h2", "h0"] == pytest.approx(cloud.seconds["h2", "h0"], rel=0.1)
+    assert ticks(watcher, 20) == []
+
+
+def test_all_may_fall_silent_and_come_back() -> None:
+    cloud = Cloud(4)
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure)
+    cloud.dead = set(cloud.hosts)
+    assert [event.kind for event in ticks(watcher, SILENT_TICKS)] == ["gone"]
+    assert ticks(watcher, 10) == []
+    cloud.dead = set()
+    came = ticks(watcher, 2 * RETRY_TICKS)
+    assert {host for event in came for host in event.hosts} == set(cloud.hosts)
+    assert ticks(watcher, 10) == []
+
+
+def test_the_inventory_may_win_and_lose_hosts() -> None:
+    cloud = Cloud(6)
+    known = {edge: s for edge, s in cloud.seconds.items() if "h5" not in edge}
+    watcher = Watcher(known, 0.02, cloud.measure)
+    events = watcher.tick(cloud.hosts)
+    assert [(event.kind, event.hosts) for event in events] == [("came", ("h5",))]
+    assert set(watcher.expected_s) == set(cloud.seconds)
+    events = watcher.tick(["h0", "h1", "h2"])
+    assert [(event.kind, event.hosts) for event in events] == [("gone", ("h3", "h4", "h5"))]
+    cloud.asked.clear()
+    watcher.tick(["h0", "h1", "h2"])
+    assert cloud.asked == [3]
+
+
+def test_it_stops_when_told() -> None:
+    cloud = Cloud(4)
+    pauses: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        pauses.append(seconds)
+        return len(pauses) == 3
+
+    events: list[Event] = []
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure)
+    assert watch(watcher, every_s=7.0, wait=wait, report=events.append) == 3
+    assert pauses == [7.0] * 3
+    assert watch(watcher, every_s=7.0, wait=lambda _: False, report=events.append, count=2) == 2
+    assert events == []
+
+
+def test_one_host_cannot_be_watched() -> None:
+    with pytest.raises(GavotteError, match="one host"):
+        Watcher({}, 0.02, Cloud(2).measure)
