@@ -7,6 +7,7 @@ from functools import cache
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 from benches.constant import traces
 from benches.constant.replay import BASELINE, CALIBRATED, HEURISTIC, best_method, methods_to_run
 from benches.constant.stats import cdf, table
@@ -24,6 +25,7 @@ RACKS, PER_RACK = 32, 32
 SIZE_BYTES = 8_000_000
 ROUND_S = 0.25
 """From one round of a calibration to the next: 8 MB take 0.064 s alone."""
+MOST_PIECES = 64
 SENDERS = 512
 """Pairs of hosts with background traffic."""
 
@@ -34,6 +36,17 @@ def topology() -> Topology:
     switches = [{"name": "core"}, *({"name": f"tor{r}", "parent": "core", "up": "10gbit"} for r in range(RACKS))]
     hosts = [{"name": f"h{i}", "switch": f"tor{i // PER_RACK}", "rate": "1gbit"} for i in range(RACKS * PER_RACK)]
     return Topology.model_validate({"format": FORMAT, "switch": switches, "host": hosts})
+
+
+START_S = 10.0
+"""When an operation starts: the background has then come to its usual load."""
+WINDOW_S = 40.0
+WINDOWS = 5
+"""Times at which each operation is tried in each cluster, the same for all methods."""
+
+Ints = npt.NDArray[np.int64]
+Window = tuple[Ints, Ints, Floats]
+"""Source, target and start of each message of others."""
 
 
 class Cluster:
@@ -49,7 +62,7 @@ class Cluster:
         self.size_bytes, self.wait_s = size_bytes, wait_s
         self.generator = generator
 
-    def background(self, seconds: float) -> tuple[Floats, Floats, Floats]:
+    def background(self, seconds: float) -> Window:
         """Source, target and start of messages; a pair's next waits for its last to be done, were it alone."""
         alone_s = self.size_bytes * 8 / 1e9
         rows = []
@@ -58,21 +71,20 @@ class Cluster:
             while clock < seconds:
                 rows.append((source, target, clock))
                 clock += alone_s + float(self.generator.poisson(self.wait_s))
-        columns = np.array(rows).reshape(-1, 3)
-        return columns[:, 0], columns[:, 1], columns[:, 2]
+        columns = np.array(rows, dtype=np.float64).reshape(-1, 3)
+        return columns[:, 0].astype(np.int64), columns[:, 1].astype(np.int64), columns[:, 2]
 
     def run(
-        self, source: Floats, target: Floats, sizes: Floats, start_s: Floats, edges: Floats | None, seconds: float
+        self, source: Ints, target: Ints, sizes: Floats, start_s: Floats, edges: list[list[int]], others: Window
     ) -> Floats:
         """Finish times of own flows between members, by their place in the virtual cluster."""
-        others = self.background(seconds)
         flows = Flows(
             source=np.concatenate([self.hosts[source], others[0]]),
             target=np.concatenate([self.hosts[target], others[1]]),
             bytes=np.concatenate([sizes, np.full(len(others[0]), int(self.size_bytes))]),
             start_s=np.concatenate([start_s, others[2]]),
         )
-        done = simulate(topology(), flows, edges=edges)
+        done = simulate(topology(), flows, edges=np.array(edges) if edges else None)
         return done.finish_s[: len(source)]
 
     def calibrate(self, count: int) -> Floats:
@@ -84,36 +96,42 @@ class Cluster:
         found = np.full((count, size, size), np.nan)
         for snapshot in range(count):
             start_s: Floats = np.asarray(5.0 + ROUND_S * rounds, dtype=np.float64)
-            finish_s = self.run(
-                pairs[:, 0], pairs[:, 1], np.full(len(pairs), SIZE_BYTES), start_s, None, float(start_s[-1]) + 1
-            )
+            sizes = np.full(len(pairs), SIZE_BYTES)
+            others = self.background(float(start_s[-1]) + 1)
+            finish_s = self.run(pairs[:, 0], pairs[:, 1], sizes, start_s, [], others)
             found[snapshot, pairs[:, 0], pairs[:, 1]] = (finish_s - start_s) / SIZE_BYTES
         return found
 
     @staticmethod
-    def _round(size: int, number: int) -> Floats:
+    def _round(size: int, number: int) -> Ints:
         """Round robin by the circle method: N - 1 rounds of N / 2 disjoint pairs."""
         rest = [(number + step) % (size - 1) for step in range(size - 1)]
         circle = [size - 1, *rest]
         return np.array([[circle[i], circle[size - 1 - i]] for i in range(size // 2)])
 
-    def collective_s(self, stage: Stage) -> float:
-        """One operation along a tree: whole messages, one at a time from each host."""
-        order = np.array(stage.order[1:])
-        parent = np.array(stage.parent)[order]
-        flow_of = {int(rank): number for number, rank in enumerate(order)}
+    def collective_s(self, stage: Stage, others: Window) -> float:
+        """One operation along a tree, piece by piece, one message at a time from each host."""
         size = np.ones(len(stage.parent))
         for rank in reversed(stage.order[1:]):
             size[stage.parent[rank]] += size[rank]
-        edges = [[flow_of[above], flow_of[rank]] for rank in flow_of if (above := stage.parent[rank]) in flow_of]
-        for below in stage.children:
-            edges += [[flow_of[a], flow_of[b]] for a, b in pairwise(below)]
-        blocks = size[order] if stage.operation == "scatter" else np.ones(len(order))
-        start = np.full(len(order), 5.0)
-        finish = self.run(parent, order, stage.bytes * blocks, start, np.array(edges), 5.0 + 4 * len(order) * 0.064)
-        return float(finish.max() - 5.0)
+        blocks = size if stage.operation == "scatter" else np.ones(len(size))
+        number = {
+            (piece, rank): piece * (len(size) - 1) + place
+            for piece in range(stage.segments)
+            for place, rank in enumerate(stage.order[1:])
+        }
+        edges = []
+        for rank, below in enumerate(stage.children):
+            sends = [(piece, child) for piece in range(stage.segments) for child in below]
+            edges += [[number[one], number[next_one]] for one, next_one in pairwise(sends)]
+            if rank != stage.root:
+                edges += [[number[piece, rank], number[piece, child]] for piece, child in sends]
+        target = np.array(stage.order[1:] * stage.segments)
+        sizes = np.maximum(1, stage.bytes // stage.segments * blocks[target])
+        start_s = np.full(len(target), START_S)
+        return float(self.run(np.array(stage.parent)[target], target, sizes, start_s, edges, others).max() - START_S)
 
-    def mapping_s(self, messages: Floats, hosts: list[int]) -> float:
+    def mapping_s(self, messages: Ints, hosts: list[int], others: Window) -> float:
         """All messages of a task graph, those of one host one after the other."""
         at = np.array(hosts)
         source, target = at[messages[:, 0]], at[messages[:, 1]]
@@ -123,8 +141,10 @@ class Cluster:
             if each in last:
                 edges.append([last[each], number])
             last[each] = number
-        finish = self.run(source, target, messages[:, 2], np.full(len(source), 5.0), np.array(edges), 15.0)
-        return float(finish.max() - 5.0)
+        start_s = np.full(len(source), START_S)
+        return float(
+            self.run(source, target, messages[:, 2].astype(np.float64), start_s, edges, others).max() - START_S
+        )
 
 
 def figures(arguments: argparse.Namespace) -> None:
@@ -173,7 +193,8 @@ def figures(arguments: argparse.Namespace) -> None:
 
 
 def _judged(cluster: Cluster, believed: dict[str, Network], seed: int) -> dict[str, dict[str, float]]:
-    """Seconds by operation and method, each in background of its own."""
+    """Mean seconds by operation and method, all in the same windows."""
+    windows = [cluster.background(WINDOW_S) for _ in range(WINDOWS)]
     size = len(cluster.hosts)
     rack = cluster.hosts // PER_RACK
     nominal = traces.network_of(np.where(rack[:, None] == rack[None, :], 1.0, 1.05) * 8e-9)
@@ -183,14 +204,21 @@ def _judged(cluster: Cluster, believed: dict[str, Network], seed: int) -> dict[s
     kinds: tuple[Operation, ...] = ("broadcast", "scatter")
     for operation in kinds:
         size_bytes = SIZE_BYTES if operation == "broadcast" else SIZE_BYTES // 8
-        wanted = {BASELINE: (ours, "binomial"), "topology-aware": (nominal, "fnf")}
-        wanted |= {name: (network, "fnf") for name, network in believed.items()} | {"ours": (ours, "search")}
+        wanted = {BASELINE: (ours, "binomial", 1), "topology-aware": (nominal, "fnf", 1)}
+        wanted |= {name: (network, "fnf", 1) for name, network in believed.items()}
+        wanted |= {"ours, whole": (ours, "search", 1), "ours": (ours, "search", MOST_PIECES)}
         found[operation] = {}
-        for name, (network, algorithm) in wanted.items():
-            made = plan(
-                network, operation, size_bytes=size_bytes, root=root, algorithm=algorithm, segments=1, steps=20_000
-            )
-            found[operation][name] = cluster.collective_s(made.stages[0])
+        for name, (network, algorithm, segments) in wanted.items():
+            stage = plan(
+                network,
+                operation,
+                size_bytes=size_bytes,
+                root=root,
+                algorithm=algorithm,
+                steps=20_000,
+                segments=segments,
+            ).stages[0]
+            found[operation][name] = float(np.mean([cluster.collective_s(stage, others) for others in windows]))
     app = traces.task_graph(size, np.random.default_rng(seed))
     names = [task.name for task in app.task]
     messages = np.array([[names.index(t.source), names.index(t.target), t.bytes] for t in app.transfer])
@@ -200,5 +228,5 @@ def _judged(cluster: Cluster, believed: dict[str, Network], seed: int) -> dict[s
     for name, (network, method) in wanted_maps.items():
         placed = map_tasks(network, app, method)
         hosts = [int(host[1:]) for host in placed.assignment.values()]
-        found["mapping"][name] = cluster.mapping_s(messages, hosts)
+        found["mapping"][name] = float(np.mean([cluster.mapping_s(messages, hosts, each) for each in windows]))
     return found

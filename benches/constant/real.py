@@ -24,12 +24,15 @@ from gavotte.formats.history import History
 from gavotte.formats.network import Network
 from gavotte.mapping import map_tasks
 from gavotte.measure import measure
+from gavotte.measure.methods import bulk
 from gavotte.model import model
 
 MESSAGE_BYTES = 2_000_000
 BLOCK_BYTES = 500_000
 STRANGERS_BYTES, STRANGERS_WAIT_S = 8_000_000, 0.5
 ORACLE = "oracle"
+PROBE_S = 0.3
+"""Of bulk TCP on each pair: about what a message takes."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Calibration:
 def calibrated(session: lab.Session, count: int, seed: int) -> Calibration:
     """Measures all pairs of the tenant some times."""
     started = time.perf_counter()
-    found = measure(cloud.tenants(session), method="train", count=count, seed=seed, again=False)
+    found = measure(cloud.tenants(session), method=bulk(seconds=PROBE_S), count=count, seed=seed)
     return Calibration(found.history, time.perf_counter() - started)
 
 
