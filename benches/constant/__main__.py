@@ -40,10 +40,12 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=196, help="hosts in replays")
     parser.add_argument("--norms", type=float, nargs="+", default=[0.1, 0.2, 0.5])
     parser.add_argument("--methods", nargs="+", help="estimators; all of the model room if left out")
+    parser.add_argument("--clouds", type=int, default=3, help="labs of the real runs")
+    parser.add_argument("--snapshots", type=int, default=10, help="of a calibration in the lab")
     parser.add_argument("--quick", action="store_true", help="3 repetitions, 64 hosts: whether it runs")
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.seeds, arguments.size = 3, 64
+        arguments.seeds, arguments.size, arguments.snapshots = 3, 64, 3
     print(
         f"machine: {machine()}\nseed: {arguments.seed} to {arguments.seed + arguments.seeds - 1}, "
         f"{arguments.seeds} repetitions; ± is one standard error of paired differences"

@@ -239,15 +239,22 @@ def trees(arguments: argparse.Namespace) -> None:
         for seed in range(arguments.seed, arguments.seed + arguments.seeds):
             trace = spiky(size, 0.1, seed)
             root = f"h{np.random.default_rng(seed).integers(size)}"
-            shapes = (("binomial", None), ("fnf", None), ("ecef", None), ("look-ahead", None), ("search", 1), ("search", None))
+            shapes = (
+                ("binomial", None),
+                ("fnf", None),
+                ("ecef", None),
+                ("look-ahead", None),
+                ("search", 1),
+                ("search", None),
+            )
             kinds: tuple[Operation, ...] = ("broadcast", "scatter")
-            for operation in kinds:
+            for kind in kinds:
                 for algorithm, segments in shapes:
                     made = plan(
-                        trace.truth, operation, size_bytes=SIZE_BYTES, root=root, algorithm=algorithm, segments=segments
+                        trace.truth, kind, size_bytes=SIZE_BYTES, root=root, algorithm=algorithm, segments=segments
                     )
                     name = f"{algorithm}, whole" if algorithm == "search" and segments else algorithm
-                    own = times.setdefault(operation, {})
+                    own = times.setdefault(kind, {})
                     own.setdefault(name, []).append(made.predicted_s)
                     own.setdefault(f"{name} later", []).append(float(replay(trace.later, made).mean()))
         for operation, rows in times.items():
