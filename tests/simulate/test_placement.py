@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gavotte.errors import GavotteError
@@ -141,6 +141,7 @@ def test_what_does_not_belong_together(
 TASKS = ("x", "y", "z")
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(TASKS), st.sampled_from(TASKS), st.integers(0, 10 * MB), st.integers(0, 3)).filter(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gavotte.errors import FormatError, GavotteError
@@ -176,6 +176,7 @@ def test_flow_lists_and_finish_times_are_files(tmp_path: Path) -> None:
         read_flows(tmp_path / "none.csv", [])
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 10 * MB)), min_size=1, max_size=12))
 def test_no_run_is_shorter_than_the_completion_time(rows: list[tuple[int, int, int]]) -> None:
     hosts = network(4)
