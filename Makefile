@@ -25,7 +25,7 @@ lint: setup
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 
-bench-%: setup ## One benchmark: train, transfer-time, allpairs, sharing, cross, fluid, place, choreo, rpca, change (ARGS="...")
+bench-%: setup ## One benchmark: train, transfer-time, allpairs, sharing, cross, fluid, place, choreo, rpca, change, constant (ARGS="...")
 	@tools/peers
 	@$(PYTHON) -m benches.$(subst -,_,$*) $(ARGS)
 

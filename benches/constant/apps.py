@@ -22,8 +22,8 @@ from gavotte.model import METHODS, model
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROGRAMS: dict[str, tuple[list[str], int]] = {
-    "nbody": (["--steps", "60", "--bodies", "1020"], 85 * 992),
-    "cg": (["--size", "112896", "--shift", "0.1"], 8 * 336 * 336 // 12),
+    "nbody": (["--steps", "30", "--bodies", "1020"], 85 * 992),
+    "cg": (["--size", "112896", "--shift", "0.2"], 8 * 336 * 336 // 12),
 }
 """Arguments, and bytes of a rank's block: 1 MB to all ranks in each step."""
 QUICK = {"nbody": ["--steps", "3", "--bodies", "1020"], "cg": ["--size", "112896", "--shift", "20"]}

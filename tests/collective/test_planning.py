@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.collective.clouds import history, network
 
@@ -113,6 +114,25 @@ def test_a_file_and_what_is_wrong_with_it(tmp_path: Path) -> None:
         with pytest.raises(FormatError) as raised:
             read_collective(path)
         assert field in raised.value.field
+
+
+VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.lists(st.integers(-1, 5), max_size=5)
+
+
+@given(st.sampled_from(["hosts", "bytes", "stages", "operation", "predicted_s", "parent", "order", "segments"]), VALUES)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_any_value_gives_a_tree_or_a_format_error(tmp_path: Path, key: str, value: object) -> None:
+    content = plan(network(4), "gather", size_bytes=10**6, algorithm="ecef").model_dump(mode="json")
+    where = content["stages"][0] if key in content["stages"][0] else content
+    where[key] = value
+    path = tmp_path / "x.tree.json"
+    path.write_text(json.dumps(content))
+    try:
+        stage = read_collective(path).stages[0]
+    except FormatError as error:
+        assert "\n" not in str(error)
+    else:
+        assert sorted([stage.root, *(child for below in stage.children for child in below)]) == [0, 1, 2, 3]
 
 
 def test_drawing() -> None:
