@@ -171,12 +171,7 @@ impl Search<'_> {
     }
 
     /// Runs all chains round after round. Returns the best units' hosts, whether it was stopped, and the steps made.
-    fn rounds(
-        &self,
-        chains: &mut [Chain],
-        steps: u64,
-        rng: &mut Xoshiro256PlusPlus,
-    ) -> (Vec<usize>, bool, u64) {
+    fn rounds(&self, chains: &mut [Chain], steps: u64, rng: &mut Xoshiro256PlusPlus) -> (Vec<usize>, bool, u64) {
         let problem = chains[0].problem();
         let bound_s = problem.bound_s();
         let count = problem.units.len() as u64;
@@ -227,9 +222,7 @@ impl Search<'_> {
         let bound_s = problem.bound_s();
         let mut best = first_best(starts);
         let copies = (0..CHAINS).filter_map(|_| Packing::of(problem, &problem.units, &best.0));
-        let mut chains: Vec<Chain> = copies
-            .map(|packing| Chain::new(rates, packing, rng.random()))
-            .collect();
+        let mut chains: Vec<Chain> = copies.map(|packing| Chain::new(rates, packing, rng.random())).collect();
         let mut made = 0;
         while best.1 > bound_s && made < steps && !chains.is_empty() {
             chains.iter_mut().for_each(Chain::look_closer);
