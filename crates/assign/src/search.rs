@@ -85,6 +85,7 @@ impl Search<'_> {
     /// (the host of each task) that does.
     ///
     /// # Errors
+    /// [`PlaceError::TooDear`] if nothing affordable was found, and
     /// [`PlaceError::NoRoom`] if no start is known and none was found; a placement may still exist.
     pub fn run(&self, problem: &Problem, seed: u64, starts: &[Vec<usize>]) -> Result<Found, PlaceError> {
         let units = &problem.units;
@@ -133,8 +134,15 @@ impl Search<'_> {
             self.focused(&chains, &rates, left, &mut rng)
         };
         stopped |= early;
+        let found = units.spread(&host_of);
+        if problem
+            .price(&found)
+            .is_some_and(|(price, bound)| bound.exceeded_by(price))
+        {
+            return Err(PlaceError::TooDear);
+        }
         let made = self.steps - left + steps;
-        let assignment = polish(problem, Assignment(units.spread(&host_of)));
+        let assignment = polish(problem, Assignment(found));
         Ok(Found {
             assignment,
             stopped,
@@ -171,12 +179,7 @@ impl Search<'_> {
     }
 
     /// Runs all chains round after round. Returns the best units' hosts, whether it was stopped, and the steps made.
-    fn rounds(
-        &self,
-        chains: &mut [Chain],
-        steps: u64,
-        rng: &mut Xoshiro256PlusPlus,
-    ) -> (Vec<usize>, bool, u64) {
+    fn rounds(&self, chains: &mut [Chain], steps: u64, rng: &mut Xoshiro256PlusPlus) -> (Vec<usize>, bool, u64) {
         let problem = chains[0].problem();
         let bound_s = problem.bound_s();
         let count = problem.units.len() as u64;
@@ -227,9 +230,7 @@ impl Search<'_> {
         let bound_s = problem.bound_s();
         let mut best = first_best(starts);
         let copies = (0..CHAINS).filter_map(|_| Packing::of(problem, &problem.units, &best.0));
-        let mut chains: Vec<Chain> = copies
-            .map(|packing| Chain::new(rates, packing, rng.random()))
-            .collect();
+        let mut chains: Vec<Chain> = copies.map(|packing| Chain::new(rates, packing, rng.random())).collect();
         let mut made = 0;
         while best.1 > bound_s && made < steps && !chains.is_empty() {
             chains.iter_mut().for_each(Chain::look_closer);

@@ -1,18 +1,22 @@
 """Decides which task runs on which host: Network and Apps in, Placement out."""
 
-from gavotte.place.columns import Instance, build_instance
+from gavotte.place.columns import Instance, Limits, build_instance
 from gavotte.place.explaining import Explanation, explain
 from gavotte.place.methods import METHODS
 from gavotte.place.placing import Answer, decide, evaluate, place
+from gavotte.place.robust import worst_case
 from gavotte.place.running import Running
 from gavotte.place.selecting import select_hosts
+from gavotte.place.thrift import GOALS, spend
 from gavotte.place.worth import Worth, worth
 
 __all__ = [
+    "GOALS",
     "METHODS",
     "Answer",
     "Explanation",
     "Instance",
+    "Limits",
     "Running",
     "Worth",
     "build_instance",
@@ -21,5 +25,7 @@ __all__ = [
     "explain",
     "place",
     "select_hosts",
+    "spend",
+    "worst_case",
     "worth",
 ]
