@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -52,12 +54,23 @@ def main(arguments: Sequence[str]) -> None:
     families: list[str] = []
     print(machine())
     print(f"{count} instances, seed {options.seed}, one after the other, methods interleaved", flush=True)
-    for case in cases(count, options.seed):
-        proofs.append(_ours(case, rows, LIMITS_S[:1] if options.quick else LIMITS_S))
-        families.append(f"{case.family} {case.network.sharing}")
-        for peer in peers:
-            _peer(peer, Judge(case.network, case.app), rows[peer])
-    _report(rows, proofs, families)
+    loads: list[float] = []
+    try:
+        for case in cases(count, options.seed):
+            proof = _ours(case, rows, LIMITS_S[:1] if options.quick else LIMITS_S)
+            for peer in peers:
+                _peer(peer, Judge(case.network, case.app), rows[peer])
+            proofs.append(proof)
+            families.append(f"{case.family} {case.network.sharing}")
+            loads.append(os.getloadavg()[0])
+            if len(proofs) % 20 == 0:
+                print(f"{len(proofs)} done, load {loads[-1]:.1f}", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        print(f"interrupted after {len(proofs)} of {count} instances")
+    if proofs:
+        print(f"load: median {statistics.median(loads):.1f}, most {max(loads):.1f}")
+        whole = {name: Row(row.found[: len(proofs)], row.took_s[: len(proofs)]) for name, row in rows.items()}
+        _report(whole, proofs, families)
 
 
 def _ours(case: Case, rows: dict[str, Row], limits_s: Sequence[float]) -> Exact:

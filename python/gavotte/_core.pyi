@@ -230,6 +230,7 @@ class _Rules(Protocol):
         max_latency: (source, target, seconds): the most that one way may take.
         max_hosts: (tasks, count): how many hosts they may use.
         latency_s: (N, N) one-way latencies, row = source; NaN = unknown, which keeps no bound.
+        max_price: prices of using each host, (N, N) of a byte, row = source, and the most of all together; or None.
     """
 
     @property
@@ -240,6 +241,8 @@ class _Rules(Protocol):
     def max_latency(self) -> Sequence[tuple[int, int, float]]: ...
     @property
     def max_hosts(self) -> Sequence[tuple[Sequence[int], int]]: ...
+    @property
+    def max_price(self) -> tuple[Sequence[float], _Floats, float] | None: ...
     @property
     def latency_s(self) -> _Floats: ...
 

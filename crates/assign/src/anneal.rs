@@ -67,7 +67,11 @@ impl<'a> Chain<'a> {
         let loads = Loads::new(rates, &packing);
         Self {
             best: packing.hosts().to_vec(),
-            best_s: loads.seconds(),
+            best_s: if loads.too_dear() {
+                f64::INFINITY
+            } else {
+                loads.seconds()
+            },
             rates,
             packing,
             loads,
@@ -111,7 +115,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// The host of each unit in the best placement so far, and its time in seconds.
+    /// The host of each unit in the best placement so far, and its time in seconds; infinite if it costs too much.
     pub(crate) fn best(&self) -> (&[usize], f64) {
         (&self.best, self.best_s)
     }
@@ -162,7 +166,7 @@ impl<'a> Chain<'a> {
 
     fn remember(&mut self) {
         let seconds = self.loads.seconds();
-        if seconds < self.best_s {
+        if seconds < self.best_s && !self.loads.too_dear() {
             self.best_s = seconds;
             self.best.copy_from_slice(self.packing.hosts());
         }

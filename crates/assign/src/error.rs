@@ -24,6 +24,12 @@ pub enum ProblemError {
         /// Number of hosts.
         hosts: usize,
     },
+    /// Prices that are not one for each host and pair of hosts, or not a sum of money.
+    #[error("prices must be finite and not below zero, one for each of {hosts} hosts and {hosts} x {hosts} pairs")]
+    Price {
+        /// Number of hosts.
+        hosts: usize,
+    },
     /// A rate, cap or link speed that is zero, negative or not a number.
     #[error("{what} is {value} bit/s; it must be above zero (infinity means unlimited)")]
     Rate {
@@ -95,6 +101,9 @@ pub enum PlaceError {
         /// What it needs, in words.
         needs: String,
     },
+    /// The search found no placement that costs so little. There may be one.
+    #[error("search finds no placement within the maximum price")]
+    TooDear,
     /// A random policy that gave up.
     #[error("{policy} finds no placement in {draws} draws; the last failed for task `{task}`, which needs {needs}")]
     NoDraw {

@@ -109,7 +109,7 @@ fn try_moves(
         for &(unit, to) in moves {
             loads.follow(unit, to);
         }
-        found = Some((loads.seconds(), loads.cost()));
+        found = (!loads.too_dear()).then(|| (loads.seconds(), loads.cost()));
         for &(unit, _) in moves {
             loads.follow(unit, host_of[unit]);
         }

@@ -39,6 +39,6 @@ pub use partial::Partial;
 pub use policy::{Policy, policies, policy};
 pub use problem::{Assignment, Group, Host, Load, Parts, Problem, Sharing, Task, Transfer, UNLIMITED_MEMORY};
 pub use room::{Cores, Room};
-pub use rules::{MaxHosts, MaxLatency, Rules};
+pub use rules::{MaxHosts, MaxLatency, MaxPrice, Rules};
 pub use search::{DEFAULT_STEPS, Found, Search};
 pub use units::{Edge, Units};

@@ -12,6 +12,9 @@ use crate::units::{Half, Units};
 /// Most moves leave the longest link as it is; the tail tells which of them ease the others.
 const TAIL: f64 = 0.1;
 
+/// How much more a placement counts, at most, whose price is too high.
+const DEAR: f64 = 5.0;
+
 /// The links that can ever decide the completion time.
 ///
 /// They have slots of their own: of a million pairs of hosts, often only a few are ever the slowest link.
@@ -94,6 +97,9 @@ pub(crate) struct Loads<'a> {
     at: Vec<usize>,
     phases: Vec<(Vec<u64>, MaxTree)>,
     squares: f64,
+    /// Units on each host, and what hosts and bytes cost; counted only where the price has a bound.
+    used: Vec<u32>,
+    price: f64,
 }
 
 impl<'a> Loads<'a> {
@@ -109,10 +115,23 @@ impl<'a> Loads<'a> {
             at: packing.hosts().to_vec(),
             phases: vec![empty; problem.phases.len()],
             squares: 0.0,
+            used: vec![0; problem.hosts.len()],
+            price: 0.0,
         };
+        if let Some(max_price) = &problem.rules.max_price {
+            for &host in packing.hosts().iter().filter(|&&host| host != NOWHERE) {
+                loads.price += if loads.used[host] == 0 {
+                    max_price.host[host]
+                } else {
+                    0.0
+                };
+                loads.used[host] += 1;
+            }
+        }
         for edge in &packing.units.edges {
             let (m, n) = (packing.host_of(edge.source), packing.host_of(edge.target));
             if m != NOWHERE && n != NOWHERE {
+                loads.price += loads.bytes_price(m, n, edge.bytes);
                 loads.shift::<true>(edge.phase, m, n, edge.bytes);
             }
         }
@@ -125,8 +144,67 @@ impl<'a> Loads<'a> {
     }
 
     /// What a search makes small: the completion time, and a little of all other links' times.
+    ///
+    /// While the price is too high it counts up to `DEAR` times as much, so that the search finds its way below.
     pub(crate) fn cost(&self) -> f64 {
-        self.seconds() + TAIL * (self.squares.max(0.0) / self.rates.count).sqrt()
+        let cost = self.seconds() + TAIL * (self.squares.max(0.0) / self.rates.count).sqrt();
+        match &self.problem.rules.max_price {
+            Some(max_price) if self.too_dear() => {
+                (cost + f64::MIN_POSITIVE) * (1.0 + (DEAR - 1.0) * (self.price - max_price.most) / self.price)
+            }
+            _ => cost,
+        }
+    }
+
+    /// Whether hosts and bytes cost more than they may.
+    pub(crate) fn too_dear(&self) -> bool {
+        let max_price = self.problem.rules.max_price.as_ref();
+        max_price.is_some_and(|max_price| max_price.exceeded_by(self.price))
+    }
+
+    fn bytes_price(&self, m: usize, n: usize, bytes: u64) -> f64 {
+        let max_price = self.problem.rules.max_price.as_ref();
+        let hosts = self.problem.hosts.len();
+        max_price.map_or(0.0, |max_price| {
+            if m == n {
+                0.0
+            } else {
+                max_price.per_byte[m * hosts + n] * bytes as f64
+            }
+        })
+    }
+
+    /// Counts the price of a unit that goes from one host to another.
+    fn pay(&mut self, unit: usize, from: usize, to: usize) {
+        let Some(max_price) = &self.problem.rules.max_price else {
+            return;
+        };
+        if from != NOWHERE {
+            self.used[from] -= 1;
+            self.price -= if self.used[from] == 0 {
+                max_price.host[from]
+            } else {
+                0.0
+            };
+        }
+        if to != NOWHERE {
+            self.price += if self.used[to] == 0 { max_price.host[to] } else { 0.0 };
+            self.used[to] += 1;
+        }
+        let units = self.units;
+        for half in units.halves[unit].iter().filter(|half| self.at[half.other] != NOWHERE) {
+            let there = self.at[half.other];
+            let price = |host| {
+                let (m, n) = if half.sends { (host, there) } else { (there, host) };
+                if host == NOWHERE {
+                    0.0
+                } else {
+                    self.bytes_price(m, n, half.bytes)
+                }
+            };
+            let change = price(to) - price(from);
+            self.price += change;
+        }
     }
 
     /// The longest time of a phase, and one link that takes it, by [`Problem::link_index`].
@@ -138,6 +216,7 @@ impl<'a> Loads<'a> {
     /// Moves all that `unit` exchanges to where it goes.
     pub(crate) fn follow(&mut self, unit: usize, to: usize) {
         let from = std::mem::replace(&mut self.at[unit], to);
+        self.pay(unit, from, to);
         if self.problem.sharing == Sharing::Hose {
             self.follow_hose(unit, from, to);
             return;

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use crate::error::ProblemError;
 use crate::room::Cores;
-use crate::rules::Rules;
+use crate::rules::{MaxPrice, Rules};
 use crate::units::Units;
 
 /// Memory of a host for which no limit is known.
@@ -277,6 +277,29 @@ impl Problem {
     /// What is under way already.
     pub fn load(&self) -> &[Load] {
         &self.load
+    }
+
+    /// What the hosts and bytes of an assignment cost, with the bound on it; `None` where there is none.
+    pub(crate) fn price(&self, host_of: &[usize]) -> Option<(f64, &MaxPrice)> {
+        let bound = self.rules.max_price.as_ref()?;
+        let mut used = vec![false; self.hosts.len()];
+        for &host in host_of {
+            used[host] = true;
+        }
+        let hosts: f64 = (0..used.len())
+            .filter(|&host| used[host])
+            .map(|host| bound.host[host])
+            .sum();
+        let sent = self.transfers.iter().map(|transfer| {
+            let (m, n) = (host_of[transfer.source], host_of[transfer.target]);
+            let per_byte = if m == n {
+                0.0
+            } else {
+                bound.per_byte[m * self.hosts.len() + n]
+            };
+            per_byte * transfer.bytes as f64
+        });
+        Some((hosts + sent.sum::<f64>(), bound))
     }
 
     /// Which links transfers share.

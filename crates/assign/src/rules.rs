@@ -23,6 +23,24 @@ pub struct MaxHosts {
     pub most: usize,
 }
 
+/// What a placement may cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MaxPrice {
+    /// Price of using each host at all.
+    pub host: Vec<f64>,
+    /// Price of a byte from host `m` to host `n` at `m * hosts + n`.
+    pub per_byte: Vec<f64>,
+    /// The most that hosts and bytes may cost together, in the same money.
+    pub most: f64,
+}
+
+impl MaxPrice {
+    /// Whether a price is more than may be spent; sums in another order differ by less than a billionth.
+    pub(crate) fn exceeded_by(&self, price: f64) -> bool {
+        price > self.most * (1.0 + 1e-9) + 1e-12
+    }
+}
+
 /// All rules of a problem. The default has none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules {
@@ -34,6 +52,8 @@ pub struct Rules {
     pub max_latency: Vec<MaxLatency>,
     /// Sets of tasks with a bound on the hosts they use.
     pub max_hosts: Vec<MaxHosts>,
+    /// A bound on the price of the whole placement.
+    pub max_price: Option<MaxPrice>,
     /// One-way latency from host `m` to host `n` in seconds at `m * hosts + n`, NaN where unknown, which keeps no
     /// bound. Read only where `max_latency` has an entry; otherwise it may be empty.
     pub latency_s: Vec<f64>,
@@ -62,6 +82,13 @@ impl Rules {
             limit.tasks.iter().try_for_each(|&task| known(task, "max_hosts"))?;
         }
         let hosts = parts.hosts.len();
+        if let Some(price) = &self.max_price {
+            let shaped = price.host.len() == hosts && price.per_byte.len() == hosts * hosts;
+            let mut amounts = price.host.iter().chain(&price.per_byte).chain([&price.most]);
+            if !shaped || !amounts.all(|amount| amount.is_finite() && *amount >= 0.0) {
+                return Err(ProblemError::Price { hosts });
+            }
+        }
         if !self.max_latency.is_empty() && self.latency_s.len() != hosts * hosts {
             return Err(ProblemError::LatencyShape {
                 found: self.latency_s.len(),

@@ -85,6 +85,7 @@ impl Search<'_> {
     /// (the host of each task) that does.
     ///
     /// # Errors
+    /// [`PlaceError::TooDear`] if nothing affordable was found, and
     /// [`PlaceError::NoRoom`] if no start is known and none was found; a placement may still exist.
     pub fn run(&self, problem: &Problem, seed: u64, starts: &[Vec<usize>]) -> Result<Found, PlaceError> {
         let units = &problem.units;
@@ -133,8 +134,15 @@ impl Search<'_> {
             self.focused(&chains, &rates, left, &mut rng)
         };
         stopped |= early;
+        let found = units.spread(&host_of);
+        if problem
+            .price(&found)
+            .is_some_and(|(price, bound)| bound.exceeded_by(price))
+        {
+            return Err(PlaceError::TooDear);
+        }
         let made = self.steps - left + steps;
-        let assignment = polish(problem, Assignment(units.spread(&host_of)));
+        let assignment = polish(problem, Assignment(found));
         Ok(Found {
             assignment,
             stopped,

@@ -35,6 +35,7 @@ impl From<PlaceError> for Error {
                 return Self::Value(message);
             }
             PlaceError::NoRoom { .. } | PlaceError::NoDraw { .. } => "another method may find one, or add hosts",
+            PlaceError::TooDear => "allow a higher price, or use --method optimal",
             PlaceError::TooLarge { .. } => "add a larger host, or split the task",
             PlaceError::NotAllowed { .. } | PlaceError::Overbooked { .. } => "put it, or a task beside it, elsewhere",
         };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use gavotte_assign::{
-    Assignment, Group, Host, Load, MaxHosts, MaxLatency, Parts, Rules, Search, Sharing, Task, Transfer,
+    Assignment, Group, Host, Load, MaxHosts, MaxLatency, MaxPrice, Parts, Rules, Search, Sharing, Task, Transfer,
 };
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
@@ -138,6 +138,7 @@ struct RulesOf<'py> {
     max_latency: Vec<(usize, usize, f64)>,
     max_hosts: Vec<(Vec<usize>, usize)>,
     latency_s: PyReadonlyArray2<'py, f64>,
+    max_price: Option<(Vec<f64>, PyReadonlyArray2<'py, f64>, f64)>,
 }
 
 impl From<RulesOf<'_>> for Rules {
@@ -157,6 +158,11 @@ impl From<RulesOf<'_>> for Rules {
                 .map(|(tasks, most)| MaxHosts { tasks, most })
                 .collect(),
             latency_s: rules.latency_s.as_array().iter().copied().collect(),
+            max_price: rules.max_price.map(|(host, per_byte, most)| MaxPrice {
+                host,
+                per_byte: per_byte.as_array().iter().copied().collect(),
+                most,
+            }),
         }
     }
 }

@@ -14,7 +14,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
-    from gavotte.place import Explanation, Running
+    from gavotte.place import Answer, Explanation, Running
 
 _SHOWN = 12
 """Rows of each table of an explanation."""
@@ -49,6 +49,17 @@ def place(
     rate_error: Annotated[
         float, typer.Option("--rate-error", help="Relative error of a measured rate.", min=0, max=0.99)
     ] = 0.09,
+    robust: Annotated[bool, typer.Option("--robust", help="Plan for the lower end of each rate's interval.")] = False,
+    max_hosts: Annotated[int | None, typer.Option("--max-hosts", help="Hosts used at most.", min=1)] = None,
+    max_price: Annotated[
+        float | None, typer.Option("--max-price", help="Price in USD of hosts and bytes, at most.", min=0)
+    ] = None,
+    goal: Annotated[
+        str, typer.Option("--goal", help="time; or the fewest hosts or lowest price at little more time.")
+    ] = "time",
+    within: Annotated[
+        float, typer.Option("--within", help="What a goal other than time may add to the time, as a share.", min=0)
+    ] = 0.05,
     explain: Annotated[bool, typer.Option("--explain", help="Say what binds, and what one move would do.")] = False,
     untimed: Annotated[bool, typer.Option("--untimed", help="Write elapsed_s as 0, for equal bytes.")] = False,
     threads: Annotated[int | None, typer.Option("--threads", help="Used at most; all if left out.", min=1)] = None,
@@ -62,10 +73,11 @@ def place(
     from gavotte.formats.app import read_app
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import write_placement
-    from gavotte.place import decide, select_hosts, worth
+    from gavotte.place import Limits, decide, select_hosts, spend, worst_case, worth
     from gavotte.place import explain as reason
 
     net, loaded = read_network(network), [read_app(app) for app in apps]
+    net = worst_case(net) if robust else net
     there = [_running(text) for text in running or ()]
     allowed = select_hosts(
         net,
@@ -75,17 +87,22 @@ def place(
             (tasks, *_split(rest, ":", "--label")) for tasks, rest in (_split(t, "=", "--label") for t in label or ())
         ],
     )
-    answer = decide(
-        net,
-        loaded,
-        method,
-        sharing=sharing,
-        seed=seed,
-        time_limit_s=time_limit,
-        allowed=allowed,
-        running=there,
-        threads=threads,
-    )
+
+    def under(limits: Limits) -> Answer:
+        return decide(
+            net,
+            loaded,
+            method,
+            sharing=sharing,
+            seed=seed,
+            time_limit_s=time_limit,
+            allowed=allowed,
+            running=there,
+            threads=threads,
+            limits=limits,
+        )
+
+    answer = spend(net, goal, within, under, Limits(max_hosts, max_price))
     result = answer.placement.model_copy(update={"elapsed_s": 0.0} if untimed else {})
     gain = None if there else worth(net, loaded, result, sharing=sharing, rate_error=rate_error, seed=seed)
     explanation = reason(net, loaded, result, sharing=sharing, running=there) if explain else None
@@ -97,6 +114,7 @@ def place(
         note(gain.reason)
     if as_json:
         extra = {"gap": answer.gap, "chosen": answer.chosen, "stopped": answer.stopped}
+        extra |= {"hosts_used": len(set(result.assignment.values())), "price_usd": answer.price_usd}
         extra |= {"worth": None if gain is None else asdict(gain)}
         extra |= {} if explanation is None else {"explanation": asdict(explanation)}
         emit_json(result.model_dump(mode="json") | extra)
@@ -111,6 +129,9 @@ def place(
     chosen = result.method if answer.chosen == result.method else f"{result.method} ({answer.chosen})"
     note(f"{chosen}: predicted {result.completion_s:.3g} s ({proof}), seed {result.seed}")
     note(f"bottleneck: {result.bottleneck}")
+    if goal != "time" or answer.price_usd:
+        price = f", {answer.price_usd:.4g} USD" if answer.price_usd else ""
+        note(f"{len(set(result.assignment.values()))} hosts{price}")
     if gain is not None and gain.worthwhile:
         note(gain.reason)
     if output is not None:

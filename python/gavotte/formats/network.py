@@ -6,6 +6,7 @@ diagonal is None (within a host). Traffic between hosts of one `machine` loads o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -17,6 +18,8 @@ from gavotte.formats.reading import Emitted, parse_json, problem, read_text, val
 FORMAT = "gavotte/network/1"
 
 Sharing = Literal["hose", "pipe", "groups"]
+
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """Which links a transfer loads: see the completion time in the docs."""
 
 RateBps = Annotated[float, Field(gt=0)]
@@ -36,6 +39,9 @@ class Host(Emitted):
         burst_bytes: depth of the token bucket that it sends through, in bytes of TCP payload.
         peak_bps: rate while the bucket lasts; see `gavotte.formats.rates.transfer_s`.
         labels: free text.
+        price_usd: for using it at all.
+        egress_low_bps: lower end of the interval of `egress_bps`; None = as sure as can be.
+        ingress_low_bps: the same of `ingress_bps`.
     """
 
     name: HostName
@@ -47,6 +53,9 @@ class Host(Emitted):
     burst_bytes: Annotated[float, Field(ge=0)] | None = None
     peak_bps: RateBps | None = None
     labels: dict[str, str] = {}
+    price_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    egress_low_bps: RateBps | None = None
+    ingress_low_bps: RateBps | None = None
 
 
 class Group(Emitted):
@@ -87,7 +96,11 @@ class LinkVerdict(Emitted):
 
 
 class Network(Emitted):
-    """The whole belief. Matrices are N x N in the order of `hosts`."""
+    """The whole belief. Matrices are N x N in the order of `hosts`; the last two may be empty.
+
+    `rate_low_bps` holds the lower ends of the intervals of `rate_bps` (None = as sure as can be),
+    `price_usd_per_gb` what 10^9 bytes from a host to another cost (None = nothing).
+    """
 
     format: Literal["gavotte/network/1"]
     hosts: Annotated[list[Host], Field(min_length=1, max_length=4096)]
@@ -97,12 +110,20 @@ class Network(Emitted):
     sharing: Sharing = "hose"
     verdicts: list[LinkVerdict] = []
     notes: list[str] = []
+    rate_low_bps: list[list[RateBps | None]] = []
+    price_usd_per_gb: list[list[Price | None]] = []
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         check_unique("hosts", [h.name for h in self.hosts], field="name")
         size = len(self.hosts)
-        for key, matrix in (("rate_bps", self.rate_bps), ("latency_s", self.latency_s)):
+        matrices: list[tuple[str, Sequence[Sequence[float | None]]]] = [
+            ("rate_bps", self.rate_bps),
+            ("latency_s", self.latency_s),
+        ]
+        extra = (("rate_low_bps", self.rate_low_bps), ("price_usd_per_gb", self.price_usd_per_gb))
+        matrices.extend((key, matrix) for key, matrix in extra if matrix)
+        for key, matrix in matrices:
             if len(matrix) != size:
                 raise problem(f"has {len(matrix)} rows for {size} hosts", "give one row a host", field=key)
             for i, row in enumerate(matrix):

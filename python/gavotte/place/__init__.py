@@ -1,16 +1,19 @@
 """Decides which task runs on which host: Network and Apps in, Placement out."""
 
-from gavotte.place.columns import Instance, build_instance
+from gavotte.place.columns import Instance, Limits, build_instance
 from gavotte.place.explaining import Explanation, explain
 from gavotte.place.methods import METHODS
 from gavotte.place.migrating import Decision, Forecast, Live, Migration, reconsider
 from gavotte.place.placing import Answer, decide, evaluate, place
+from gavotte.place.robust import worst_case
 from gavotte.place.running import Running
 from gavotte.place.selecting import select_hosts
 from gavotte.place.sequencing import Arrival, InSequence, Review, arrive, sequence
+from gavotte.place.thrift import GOALS, spend
 from gavotte.place.worth import Worth, worth
 
 __all__ = [
+    "GOALS",
     "METHODS",
     "Answer",
     "Arrival",
@@ -19,6 +22,7 @@ __all__ = [
     "Forecast",
     "InSequence",
     "Instance",
+    "Limits",
     "Live",
     "Migration",
     "Review",
@@ -33,5 +37,7 @@ __all__ = [
     "reconsider",
     "select_hosts",
     "sequence",
+    "spend",
+    "worst_case",
     "worth",
 ]

@@ -69,6 +69,7 @@ class _Rules:
     max_latency: list[tuple[int, int, float]]
     max_hosts: list[tuple[list[int], int]]
     latency_s: _Floats
+    max_price: tuple[list[float], _Floats, float] | None
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ class Instance:
         sharing: `hose`, `pipe` or `groups`.
         loads: what is under way: source host, target host, bytes, phase.
         phases: the phases that occur, ascending.
+        max_price: prices in USD of using each host, of a byte (N, N), and the most of all together; None = no bound.
     """
 
     core: _core.Problem
@@ -110,6 +112,23 @@ class Instance:
     sharing: str
     loads: list[tuple[int, int, int, int]]
     phases: list[int]
+    max_price: tuple[list[float], _Floats, float] | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on a whole placement, whatever its applications ask for.
+
+    Attributes:
+        max_hosts: hosts used at most.
+        max_price_usd: price of hosts and bytes, at most.
+    """
+
+    max_hosts: int | None = None
+    max_price_usd: float | None = None
+
+
+NO_LIMITS = Limits()
 
 
 def build_instance(
@@ -119,7 +138,7 @@ def build_instance(
     *,
     allowed: Mapping[str, Sequence[str]] | None = None,
     running: Sequence[Running] = (),
-    without: frozenset[str] = frozenset(),
+    limits: Limits = NO_LIMITS,
 ) -> Instance:
     """Builds the compiled problem.
 
@@ -132,7 +151,7 @@ def build_instance(
         sharing: `hose`, `pipe` or `groups`.
         allowed: task key to the only hosts it may use, besides pins.
         running: applications already there; they take room, and their transfers load links.
-        without: constraints to leave out, as `relax` names them.
+        limits: bounds on the whole placement.
 
     Raises:
         GavotteError: when a pin or an allowed host is none of the network, or an amount is beyond what can be counted.
@@ -147,15 +166,16 @@ def build_instance(
     )
     rows = loads(network, running)
     transfers = _transfers(apps, task_at)
+    rules = _rules(apps, task_at, latency_s, limits, prices(network, limits))
     try:
         core = _core.Problem(
-            _tasks(network, apps, names, task_at, allowed or {}, without),
+            _tasks(network, apps, names, task_at, allowed or {}),
             transfers,
             hosts,
             rate_bps,
             groups,
             sharing,
-            _rules(apps, task_at, latency_s, without),
+            rules,
             _Loads(
                 source=np.array([row[0] for row in rows], dtype=np.uint32),
                 target=np.array([row[1] for row in rows], dtype=np.uint32),
@@ -178,7 +198,23 @@ def build_instance(
         sharing=sharing,
         loads=rows,
         phases=sorted({int(phase) for phase in transfers.phase}),
+        max_price=rules.max_price,
     )
+
+
+def prices(network: Network, limits: Limits) -> tuple[list[float], _Floats, float] | None:
+    """Prices in USD of using each host and of a byte from host to host (N, N), with the bound; None without one."""
+    if limits.max_price_usd is None:
+        return None
+    return *price_list(network), limits.max_price_usd
+
+
+def price_list(network: Network) -> tuple[list[float], _Floats]:
+    """Prices in USD of using each host, and of a byte from host to host, (N, N)."""
+    size = len(network.hosts)
+    rows = network.price_usd_per_gb or [[None] * size for _ in range(size)]
+    per_byte = np.array([[(price or 0.0) / 1e9 for price in row] for row in rows], dtype=np.float64)
+    return [host.price_usd for host in network.hosts], per_byte
 
 
 def _inside(groups: Sequence[_Group], index: int) -> frozenset[int]:
@@ -186,19 +222,24 @@ def _inside(groups: Sequence[_Group], index: int) -> frozenset[int]:
     return frozenset(groups[index].members).union(*(_inside(groups, other) for other in below))
 
 
-def _rules(apps: Sequence[App], task_at: Mapping[str, int], latency_s: _Floats, without: frozenset[str]) -> _Rules:
-    rules = _Rules([], [], [], [], latency_s)
+def _rules(
+    apps: Sequence[App],
+    task_at: Mapping[str, int],
+    latency_s: _Floats,
+    limits: Limits,
+    max_price: tuple[list[float], _Floats, float] | None,
+) -> _Rules:
+    rules = _Rules([], [], [], [], latency_s, max_price)
+    if limits.max_hosts is not None:
+        rules.max_hosts.append((list(task_at.values()), limits.max_hosts))
     for app in apps:
         given = app.constraints
-        for key, kept, groups in (("apart", rules.apart, given.apart), ("together", rules.together, given.together)):
-            for index, group in enumerate(groups):
-                if f"{app.name}:{key}[{index}]" not in without:
-                    kept.append([task_at[task_key(app, task, apps)] for task in group])
-        for index, bound in enumerate(given.max_latency):
-            if f"{app.name}:max_latency[{index}]" not in without:
-                source, target = (task_at[task_key(app, task, apps)] for task in (bound.source, bound.target))
-                rules.max_latency.append((source, target, bound.seconds))
-        if given.max_hosts is not None and f"{app.name}:max_hosts" not in without:
+        for kept, groups in ((rules.apart, given.apart), (rules.together, given.together)):
+            kept.extend([task_at[task_key(app, task, apps)] for task in group] for group in groups)
+        for bound in given.max_latency:
+            source, target = (task_at[task_key(app, task, apps)] for task in (bound.source, bound.target))
+            rules.max_latency.append((source, target, bound.seconds))
+        if given.max_hosts is not None:
             tasks = [task_at[task_key(app, task.name, apps)] for task in app.task]
             rules.max_hosts.append((tasks, given.max_hosts))
     return rules
@@ -210,7 +251,6 @@ def _tasks(
     names: list[str],
     task_at: Mapping[str, int],
     only: Mapping[str, Sequence[str]],
-    without: frozenset[str],
 ) -> _Tasks:
     host_at = {name: index for index, name in enumerate(network.names)}
     allowed: dict[int, list[int]] = {}
@@ -222,8 +262,7 @@ def _tasks(
                 raise GavotteError(f"task `{task}` is allowed on `{host}`, which is no host of the network")
         if not hosts:
             raise GavotteError(f"task `{task}` is allowed on no host", hint="allow one at least")
-        if f"allowed:{task}" not in without:
-            allowed[task_at[task]] = sorted({host_at[host] for host in hosts})
+        allowed[task_at[task]] = sorted({host_at[host] for host in hosts})
     for app in apps:
         for task, host in app.constraints.pin.items():
             if host not in host_at:
@@ -232,8 +271,6 @@ def _tasks(
                     hint=f"its hosts are {_listed(network.names)}",
                 )
             index = task_at[task_key(app, task, apps)]
-            if f"{app.name}:pin.{task}" in without:
-                continue
             if host_at[host] not in allowed.get(index, [host_at[host]]):
                 raise InfeasibleError(
                     f"application `{app.name}` pins task `{task}` to `{host}`, where it is not allowed",

@@ -6,14 +6,14 @@ assumptions, and then by leaving out one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
-from gavotte.place.columns import build_instance
-from gavotte.place.exact.compact import keep_room, places
+from gavotte.place.columns import NO_LIMITS, Limits, build_instance, prices
+from gavotte.place.exact.compact import PRICE_TICKS, keep_room, places, price_terms
 from gavotte.place.exact.cpsat import CHILD, parameters
 from gavotte.place.exact.solver import Solver
 from gavotte.place.exact.text import Literal, Model, negated
@@ -36,6 +36,7 @@ def find_conflict(
     running: Sequence[Running],
     *,
     limit_s: float,
+    limits: Limits = NO_LIMITS,
 ) -> InfeasibleError | None:
     """Looks for the reason why no placement exists.
 
@@ -45,13 +46,14 @@ def find_conflict(
         allowed: task key to the only hosts that it may use.
         running: what holds room already.
         limit_s: for all attempts together, about.
+        limits: bounds on the whole placement.
 
     Returns:
         An error that names a minimal conflicting set; None if there is a placement, or if that could not be decided.
     """
     if len(network.hosts) * sum(len(app.task) for app in apps) > MOST_LITERALS:
         return None
-    model, demands = _model(network, apps, allowed, running)
+    model, demands = _model(network, apps, allowed, running, limits)
     try:
         core = _shrink(model, demands, limit_s)
     except GavotteError:
@@ -60,7 +62,11 @@ def find_conflict(
 
 
 def _model(
-    network: Network, apps: Sequence[App], allowed: Mapping[str, Sequence[str]], running: Sequence[Running]
+    network: Network,
+    apps: Sequence[App],
+    allowed: Mapping[str, Sequence[str]],
+    running: Sequence[Running],
+    limits: Limits,
 ) -> tuple[Model, dict[Literal, str]]:
     """Each demand under a literal of its own: a task wants a host, a constraint wants to be kept."""
     bare = [app.model_copy(update={"constraints": type(app.constraints)()}) for app in apps]
@@ -93,7 +99,26 @@ def _model(
                 model.clause([negated(kept), *clause])
             if limit is not None:
                 model.linear([(1, literal) for literal in limit[0]], most=limit[1], only_if=kept)
+    if limits.max_hosts is not None:
+        used = _used(model, at.values(), names)
+        kept = model.boolean()
+        demands[kept] = f"at most {limits.max_hosts} hosts"
+        model.linear([(1, literal) for literal in used], most=limits.max_hosts, only_if=kept)
+    max_price = prices(network, limits)
+    if max_price is not None:
+        kept = model.boolean()
+        demands[kept] = f"a price of at most {limits.max_price_usd:g} USD"
+        model.linear(price_terms(instance, model, literals, max_price), most=PRICE_TICKS, only_if=kept)
     return model, demands
+
+
+def _used(model: Model, places_: Iterable[dict[str, Literal]], names: Sequence[str]) -> list[Literal]:
+    """A literal for each host, true if any of these tasks is there."""
+    used = {host: model.boolean() for host in names}
+    for found in places_:
+        for host, literal in found.items():
+            model.clause([negated(literal), used[host]])
+    return list(used.values())
 
 
 def _rules(
@@ -133,11 +158,8 @@ def _rules(
         ]
         yield f"max_latency[{i}]", far, None
     if given.max_hosts is not None:
-        used = {host: model.boolean() for host in network.names}
-        for member in app.task:
-            for host, literal in here(member.name).items():
-                model.clause([negated(literal), used[host]])
-        yield "max_hosts", [], (list(used.values()), given.max_hosts)
+        used = _used(model, (here(member.name) for member in app.task), network.names)
+        yield "max_hosts", [], (used, given.max_hosts)
 
 
 def _near(latency_s: float | None, most_s: float) -> bool:

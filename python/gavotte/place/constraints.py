@@ -1,6 +1,7 @@
-"""Checks that an assignment keeps the constraints of its applications.
+"""Checks that an assignment keeps the constraints of its applications, and the limits set on the whole.
 
-Capacity and pins are the compiled module's; here are those that no method plans for yet.
+Capacity and pins are the compiled module's. Greedy plans for nothing else, and its answers are checked here; so are
+assignments from outside, and those of the methods that do plan, as a second look.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from itertools import combinations, pairwise
 from gavotte.errors import InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
+from gavotte.place.columns import NO_LIMITS, Limits, price_list
 from gavotte.place.merge import task_key
 
 
-def check_constraints(network: Network, apps: Sequence[App], assignment: Mapping[str, str], method: str) -> None:
+def check_constraints(
+    network: Network, apps: Sequence[App], assignment: Mapping[str, str], method: str, limits: Limits = NO_LIMITS
+) -> None:
     """Refuses an assignment that breaks `apart`, `together`, `max_latency` or `max_hosts`.
 
     Args:
@@ -22,6 +26,7 @@ def check_constraints(network: Network, apps: Sequence[App], assignment: Mapping
         apps: for constraints; each application's speak of its own tasks.
         assignment: task key to host, for every task.
         method: who made the assignment, for the message.
+        limits: bounds on the whole placement.
 
     Raises:
         InfeasibleError: naming the method, the constraint and the tasks that break it.
@@ -33,6 +38,25 @@ def check_constraints(network: Network, apps: Sequence[App], assignment: Mapping
                 f"{method} does not satisfy {constraint} of application `{app.name}`: {reason}",
                 hint="pin the tasks concerned, or relax the constraint",
             )
+    used, price = len(set(assignment.values())), price_usd(network, apps, assignment)
+    if limits.max_hosts is not None and used > limits.max_hosts:
+        raise InfeasibleError(f"{method} uses {used} hosts, not {limits.max_hosts}", hint="use --method auto")
+    if limits.max_price_usd is not None and price > limits.max_price_usd * (1 + 1e-9) + 1e-12:
+        raise InfeasibleError(
+            f"{method} costs {price:.6g} USD, more than {limits.max_price_usd:.6g} USD", hint="use --method auto"
+        )
+
+
+def price_usd(network: Network, apps: Sequence[App], assignment: Mapping[str, str]) -> float:
+    """What the hosts that an assignment uses and the bytes between them cost together, in USD."""
+    at = {name: index for index, name in enumerate(network.names)}
+    hosts, per_byte = price_list(network)
+    total = sum(hosts[at[host]] for host in set(assignment.values()))
+    for app in apps:
+        for transfer in app.transfer:
+            m, n = (at[assignment[task_key(app, task, apps)]] for task in (transfer.source, transfer.target))
+            total += transfer.bytes * float(per_byte[m, n]) if m != n else 0.0
+    return total
 
 
 def _broken(network: Network, app: App, host_of: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -17,9 +17,9 @@ from gavotte.formats.app import App
 from gavotte.formats.network import Network, Sharing
 from gavotte.formats.placement import Placement
 from gavotte.formats.rates import format_bytes, format_rate
-from gavotte.place.columns import Instance, build_instance
+from gavotte.place.columns import NO_LIMITS, Instance, Limits, build_instance
 from gavotte.place.conflict import find_conflict
-from gavotte.place.constraints import check_constraints
+from gavotte.place.constraints import check_constraints, price_usd
 from gavotte.place.exact.cpsat import PROVEN
 from gavotte.place.merge import check_apps
 from gavotte.place.methods import METHODS, Effort, default_threads, run_method
@@ -44,12 +44,14 @@ class Answer:
         chosen: the method that ran: differs from the one asked for under `auto`.
         stopped: whether the clock ended the work, so that another run may find another placement.
         gap: (completion - bound) / completion; 0 = proven the least.
+        price_usd: of the hosts used and the bytes between them, as the Network says.
     """
 
     placement: Placement
     chosen: str
     stopped: bool
     gap: float
+    price_usd: float
 
 
 def place(
@@ -63,6 +65,7 @@ def place(
     allowed: Mapping[str, Sequence[str]] | None = None,
     running: Sequence[Running] = (),
     threads: int | None = None,
+    limits: Limits = NO_LIMITS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Placement:
     """Decides which task runs on which host.
@@ -81,6 +84,7 @@ def place(
         allowed: task key to the only hosts that it may use.
         running: applications that hold room and load links already.
         threads: used at most; the answer does not depend on them. None = all.
+        limits: bounds on the whole placement.
         clock: seconds, for `elapsed_s`.
 
     Returns:
@@ -100,6 +104,7 @@ def place(
         allowed=allowed,
         running=running,
         threads=threads,
+        limits=limits,
         clock=clock,
     ).placement
 
@@ -115,6 +120,7 @@ def decide(
     allowed: Mapping[str, Sequence[str]] | None = None,
     running: Sequence[Running] = (),
     threads: int | None = None,
+    limits: Limits = NO_LIMITS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Answer:
     """As `place`, with more about how the Placement was found.
@@ -127,24 +133,27 @@ def decide(
         raise GavotteError(f"there is no method `{method}`", hint=f"use {', '.join(METHODS)}")
     if not 0 <= seed < 2**64:
         raise GavotteError(f"seed {seed} is out of range", hint="use a number from 0 to 2^64 - 1")
+    if (limits.max_hosts or 1) < 1 or not 0 <= (limits.max_price_usd or 0.0) < math.inf:
+        raise GavotteError("limits on hosts and price make no sense", hint="use at least 1 host and 0 USD")
     if not 0 < time_limit_s <= 1e6:
         raise GavotteError(f"a time limit of {time_limit_s:g} s makes no sense", hint="use 0.1 s to a million")
-    instance = _instance(network, apps, sharing, allowed, running)
+    instance = _instance(network, apps, sharing, allowed, running, limits)
     start_s = clock()
     try:
         outcome = run_method(instance, method, Effort(time_limit_s, seed, threads or default_threads()))
     except InfeasibleError:
         if method in _PLANNING:
-            conflict = find_conflict(network, apps, allowed or {}, running, limit_s=time_limit_s)
+            conflict = find_conflict(network, apps, allowed or {}, running, limit_s=time_limit_s, limits=limits)
             if conflict is not None:
                 raise conflict from None
         raise
     elapsed_s = clock() - start_s
     assignment = {task: instance.hosts[host] for task, host in zip(instance.tasks, outcome.hosts, strict=True)}
-    check_constraints(network, apps, assignment, method)
+    check_constraints(network, apps, assignment, method, limits)
     placement = _placement(instance, apps, method, assignment, outcome.hosts, elapsed_s, seed, outcome.bound_s)
     gap = 1 - placement.bound_s / placement.completion_s if placement.completion_s > 0 else 0.0
-    return Answer(placement, outcome.method, outcome.stopped, 0.0 if placement.optimal else gap)
+    price = price_usd(network, apps, assignment)
+    return Answer(placement, outcome.method, outcome.stopped, 0.0 if placement.optimal else gap, price)
 
 
 def evaluate(
@@ -212,10 +221,11 @@ def _instance(
     sharing: str | None,
     allowed: Mapping[str, Sequence[str]] | None,
     running: Sequence[Running],
+    limits: Limits = NO_LIMITS,
 ) -> Instance:
     check_apps(apps)
     check_sharing(sharing)
-    return build_instance(network, apps, sharing or network.sharing, allowed=allowed, running=running)
+    return build_instance(network, apps, sharing or network.sharing, allowed=allowed, running=running, limits=limits)
 
 
 def _placement(

@@ -89,6 +89,7 @@ fn rules(tasks: usize, hosts: usize) -> impl Strategy<Value = Rules> {
             max_latency,
             max_hosts,
             latency_s,
+            max_price: None,
         }
     })
 }

@@ -11,8 +11,10 @@ true lower bound.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gavotte.place.columns import UNLIMITED_MEMORY, Instance
 from gavotte.place.exact.columns import host_columns
@@ -22,6 +24,9 @@ from gavotte.place.exact.text import Literal, Model, negated
 
 TICKS = 1 << 24
 """Ticks in the time to beat. A sum over a hundred transfers is then known to 6 in a million."""
+
+PRICE_TICKS = 1 << 40
+"""Parts of the maximum price. Each amount is rounded down by less than one."""
 
 _CUT_UNITS = 1 << 20
 """Cuts count bytes in this many parts of all that a task sends."""
@@ -120,6 +125,45 @@ def keep_rules(instance: Instance, model: Model, at: Sequence[dict[int, Literal]
             for host, literal in at[unit].items():
                 model.clause([negated(literal), used[host]])
         model.linear([(1, literal) for literal in used], most=most)
+    if instance.max_price is not None:
+        model.linear(price_terms(instance, model, at, instance.max_price), most=PRICE_TICKS)
+
+
+def price_terms(
+    instance: Instance, model: Model, at: Sequence[dict[int, Literal]], max_price: tuple[list[float], Any, float]
+) -> list[tuple[int, int]]:
+    """Terms whose sum is the price of a placement, in `PRICE_TICKS` of the most that it may be.
+
+    A host costs where it is used. Bytes cost by both ends: for a sender on host m, the price is a linear function of
+    where the receiver is, and holds only if the sender is there.
+    """
+    hosts, per_byte, most = max_price
+
+    def ticks(price: float) -> int:
+        return math.floor(min(price / most if most > 0 else price * math.inf if price else 0.0, 4.0) * PRICE_TICKS)
+
+    terms: list[tuple[int, int]] = []
+    for host, price in enumerate(hosts):
+        if price > 0:
+            used = model.boolean()
+            terms.append((ticks(price), used))
+            for literals in at:
+                if host in literals:
+                    model.clause([negated(literals[host]), used])
+    sizes: Counter[tuple[int, int]] = Counter()
+    for source, target, size, _ in instance.core.compact().edges:
+        sizes[source, target] += size
+    for (source, target), size in sizes.items():
+        costs = {(m, n): ticks(size * per_byte[m, n]) for m in at[source] for n in at[target] if m != n}
+        largest = max(costs.values(), default=0)
+        if largest == 0:
+            continue
+        paid = model.integer(0, largest)
+        terms.append((1, paid))
+        for m, here in at[source].items():
+            there = [(-costs[m, n], literal) for n, literal in at[target].items() if m != n and costs[m, n]]
+            model.linear([(1, paid), *there] if there else [], least=0, only_if=here)
+    return terms
 
 
 class _Builder:

@@ -94,8 +94,11 @@ class _Program:
         self.binaries = len(self.cost)
         self._room()
         self._rules()
+        self.paid: list[tuple[int, float]] = []
         for phase in range(len(instance.phases)):
             self._phase(phase)
+        if instance.max_price is not None:
+            self._price(*instance.max_price)
 
     def _column(self, cost: float = 0.0, upper: float = 1.0) -> int:
         self.cost.append(cost)
@@ -148,6 +151,14 @@ class _Program:
         load = load_on(self.instance, phase)
         edges = [edge for edge in self.compact.edges if edge[3] == phase]
         parts = [self._parts(source, target) for source, target, _, _ in edges]
+        if self.instance.max_price is not None:
+            per_byte = self.instance.max_price[1]
+            self.paid.extend(
+                (column, float(per_byte[m, n]) * size)
+                for (_, _, size, _), columns in zip(edges, parts, strict=True)
+                for (m, n), column in columns.items()
+                if m != n and per_byte[m, n] > 0
+            )
         for link in self.links:
             terms: dict[int, float] = {}
             for (_, _, size, _), columns in zip(edges, parts, strict=True):
@@ -164,6 +175,18 @@ class _Program:
                 row.append((used, 8 * load[link.key] / link.rate_bps / self.scale_s))
                 self.rows.extend((-math.inf, 0.0, [(column, 1.0), (used, -1.0)]) for column in terms)
             self.rows.append((-math.inf, 0.0, row))
+
+    def _price(self, hosts: list[float], _: object, most: float) -> None:
+        """Hosts and bytes cost no more than they may, together. In shares of that, for the solver's tolerances."""
+        terms = [*self.paid]
+        for host, price in enumerate(hosts):
+            if price:
+                used = self._column()
+                terms.append((used, price))
+                self.rows.extend((-math.inf, 0.0, [(at[host], 1.0), (used, -1.0)]) for at in self.at if host in at)
+        whole = most or 1.0
+        if terms:
+            self.rows.append((-math.inf, most / whole, [(column, price / whole) for column, price in terms]))
 
     def _parts(self, source: int, target: int) -> dict[tuple[int, int], int]:
         """The columns z of one transfer, whose sums are the places of its ends."""

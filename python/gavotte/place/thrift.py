@@ -1,0 +1,86 @@
+"""Fewer hosts or less money for little time: limits as goals, by bisection over the limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from gavotte.errors import GavotteError, InfeasibleError
+from gavotte.formats.network import Network
+from gavotte.place.columns import NO_LIMITS, Limits
+from gavotte.place.placing import Answer
+
+GOALS = ("time", "hosts", "price")
+
+PRICE_STEPS = 8
+"""Bisections of the price: within 0.4 % of what there is to save."""
+
+
+def spend(
+    network: Network,
+    goal: str,
+    within: float,
+    decide: Callable[[Limits], Answer],
+    limits: Limits = NO_LIMITS,
+) -> Answer:
+    """Finds the least completion time, or the fewest hosts or the lowest price at little more than that.
+
+    With a goal other than time, the answer's bound and proof hold under the limit that was found. Whether a limit can
+    be kept is what `decide` finds: where its proofs fall short, so does this.
+
+    Args:
+        network: with prices, if these are the goal.
+        goal: one of `GOALS`.
+        within: how much longer than the least a placement may take, as a share of it.
+        decide: makes the answer under some limits.
+        limits: that always hold.
+
+    Raises:
+        InfeasibleError: when no placement keeps `limits`.
+        GavotteError: when the goal or the share makes no sense.
+    """
+    if goal not in GOALS:
+        raise GavotteError(f"there is no goal `{goal}`", hint=f"use {', '.join(GOALS)}")
+    if not 0 <= within < 1e6:
+        raise GavotteError(f"within {within:g} of the least time makes no sense", hint="use 0 or more, such as 0.05")
+    if goal == "price" and not network.price_usd_per_gb and not any(host.price_usd for host in network.hosts):
+        raise GavotteError("the network has no prices", hint="give it `price_usd_per_gb`, or hosts `price_usd`")
+    best = decide(limits)
+    if goal == "time":
+        return best
+    most_s = best.placement.completion_s * (1 + within)
+
+    def tried(limit: Limits) -> Answer | None:
+        try:
+            answer = decide(limit)
+        except InfeasibleError:
+            return None
+        return answer if answer.placement.completion_s <= most_s * (1 + 1e-9) else None
+
+    return _fewest(best, tried, limits) if goal == "hosts" else _cheapest(best, tried, limits)
+
+
+def _fewest(best: Answer, tried: Callable[[Limits], Answer | None], limits: Limits) -> Answer:
+    too_few = 0
+    while (used := len(set(best.placement.assignment.values()))) - too_few > 1:
+        most = (used + too_few) // 2
+        found = tried(replace(limits, max_hosts=most))
+        if found is None:
+            too_few = most
+        else:
+            best = found
+    return best
+
+
+def _cheapest(best: Answer, tried: Callable[[Limits], Answer | None], limits: Limits) -> Answer:
+    too_low = 0.0
+    for _ in range(PRICE_STEPS):
+        if best.price_usd <= too_low:
+            break
+        most = (best.price_usd + too_low) / 2
+        found = tried(replace(limits, max_price_usd=most))
+        if found is None:
+            too_low = most
+        else:
+            best = found
+    return best
