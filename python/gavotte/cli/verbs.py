@@ -18,6 +18,7 @@ from gavotte.cli.profile import profile
 from gavotte.cli.run import run
 from gavotte.cli.schema import schema
 from gavotte.cli.simulate import simulate
+from gavotte.cli.watch import watch
 
 app = typer.Typer(
     name="gavotte",
@@ -56,5 +57,6 @@ app.add_typer(profile, name="profile")
 app.command()(place)
 app.command()(export)
 app.command()(run)
+app.command()(watch)
 app.command()(simulate)
 app.command()(schema)
