@@ -156,8 +156,8 @@ def recalibrate_after_s(times: Floats, time_s: Floats) -> float | None:
     """How long the constant may be trusted: until about `NEAR_ENOUGH` of the hosts' pairs have moved, by the past.
 
     The share of pairs whose constants of the first and of the second half differ, over half the time that the
-    snapshots span. Where none has moved, hosts are counted, and the rule of three bounds the rate from above; then it is
-    trusted for at least as long as it was seen to last.
+    snapshots span. Where none has moved, hosts are counted, and the rule of three bounds the rate from above; then it
+    is trusted for at least as long as it was seen to last.
 
     Returns:
         Seconds, or None with fewer than six snapshots or no span.
