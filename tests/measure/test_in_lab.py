@@ -113,3 +113,14 @@ def test_it_ends_when_enough_is_known(small_cloud: lab.Session) -> None:
     assert asked == [1, 2]
     assert result.history.snapshots == 2
     assert result.answered == result.paths == len(result.newest)
+
+
+def test_some_pairs_only(small_cloud: lab.Session) -> None:
+    inventory = read_inventory(small_cloud.hosts_file)
+    result = measure(inventory, method="pingpong", pairs=[("a", "c"), ("c", "b"), ("a", "c")])
+    assert result.answered == result.paths == 2
+    measured = np.argwhere(np.isfinite(result.history.beta_Bps[0])).tolist()
+    assert measured == [[0, 2], [2, 1]]
+    assert not result.failures
+    with pytest.raises(GavotteError, match="from a to z"):
+        measure(inventory, pairs=[("a", "z")])

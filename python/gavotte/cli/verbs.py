@@ -22,6 +22,7 @@ from gavotte.cli.schema import schema
 from gavotte.cli.sequence import sequence
 from gavotte.cli.shim import shim
 from gavotte.cli.simulate import simulate
+from gavotte.cli.watch import watch
 
 app = typer.Typer(
     name="gavotte",
@@ -64,5 +65,6 @@ app.command()(collective)
 app.command()(shim)
 app.command("map")(map_)
 app.command()(run)
+app.command()(watch)
 app.command()(simulate)
 app.command()(schema)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from gavotte.measure.losses import Losses
 from gavotte.measure.methods import METHODS, Method, refused
 from gavotte.measure.plan import Limits, Plan, plan, plan_some
 from gavotte.measure.results import Failure, PathResult, Results, path_result
-from gavotte.measure.rounds import Links
+from gavotte.measure.rounds import Links, Pair
 from gavotte.measure.shared_links import shared_links
 
 Progress = Callable[[int, int], None]
@@ -80,8 +80,9 @@ def measure(
     resume: bool = False,
     progress: Progress | None = None,
     enough: Enough | None = None,
+    pairs: Collection[tuple[str, str]] | None = None,
 ) -> Measurement:
-    """Measures all directed pairs of hosts, `count` times.
+    """Measures all directed pairs of hosts, or some, `count` times.
 
     Args:
         inventory: the hosts.
@@ -96,6 +97,7 @@ def measure(
         resume: go on from the journal of an interrupted measurement.
         progress: told of each path that is done.
         enough: asked after each snapshot with all so far; true ends the measurement before `count`.
+        pairs: the only (source, target) pairs to measure; None = all.
 
     Raises:
         GavotteError: for a bad argument, too small a budget, or fewer than two hosts.
@@ -111,7 +113,10 @@ def measure(
         raise GavotteError("one host has no path to measure", hint="give at least two hosts")
     how = METHODS[method] if isinstance(method, str) else method
     links = shared_links(known, inventory.names) if known is not None else {}
+    some = None if pairs is None else _known_pairs(pairs, inventory)
     whole = plan(tuple(inventory.names), how, seed=seed, links=links)
+    if some is not None:
+        whole = plan_some(whole.names, how, some, links=links)
     limits = limits or Limits()
     limits.check(whole.cost(snapshots=count, every_s=every_s, price_per_gb=limits.price_per_gb))
     # Paths measured again may double it. A bulk transfer takes what the path gives: only the agent's own cap holds.
@@ -131,25 +136,47 @@ def measure(
             kept.hold(fleet.run_id)
         # Agents know cores and memory that the inventory leaves out.
         results.inventory = fleet.inventory
-        campaign = _Campaign(fleet, how, results, kept, links, progress, total=count * _reached_paths(fleet))
+        campaign = _Campaign(
+            fleet, how, results, kept, links, progress, total=count * _reached_paths(fleet, some), only=some
+        )
         campaign.run(seed=seed, every_s=every_s, again=again, enough=enough)
         return Measurement(
             history=results.history(),
-            paths=len(inventory.host) * (len(inventory.host) - 1),
+            paths=whole.paths,
             answered=results.answered(results.count - 1),
             again=campaign.again,
             seconds=campaign.seconds,
             bytes_sent=campaign.bytes_sent,
             seed=seed,
-            failures=results.failures(fleet.missing | fleet.lost),
+            failures=[
+                failure
+                for failure in results.failures(fleet.missing | fleet.lost)
+                if pairs is None or (failure.source, failure.target) in pairs
+            ],
             missing=dict(fleet.missing),
             lost=dict(fleet.lost),
             newest={(i, j): path for (number, i, j), path in results.paths.items() if number == results.count - 1},
         )
 
 
-def _reached_paths(fleet: Fleet) -> int:
-    return len(fleet.hosts) * (len(fleet.hosts) - 1)
+def _reached_paths(fleet: Fleet, some: Collection[Pair] | None) -> int:
+    if some is None:
+        return len(fleet.hosts) * (len(fleet.hosts) - 1)
+    here = {host.name for host in fleet.hosts}
+    names = fleet.inventory.names
+    return sum(names[i] in here and names[j] in here for i, j in some)
+
+
+def _known_pairs(pairs: Collection[tuple[str, str]], inventory: Inventory) -> list[Pair]:
+    index = {name: i for i, name in enumerate(inventory.names)}
+    found = []
+    for source, target in pairs:
+        if source == target or source not in index or target not in index:
+            raise GavotteError(f"there is no path from {source} to {target}", hint="name two hosts of the inventory")
+        found.append((index[source], index[target]))
+    if not found:
+        raise GavotteError("there is no pair to measure", hint="name at least one")
+    return sorted(set(found))
 
 
 class _Campaign:
@@ -165,6 +192,7 @@ class _Campaign:
         progress: Progress | None,
         *,
         total: int,
+        only: Collection[Pair] | None = None,
     ) -> None:
         self._fleet = fleet
         self._method = method
@@ -173,6 +201,7 @@ class _Campaign:
         self._links = links
         self._progress = progress
         self._total = total
+        self._only = None if only is None else frozenset(only)
         self._done = 0
         self._index = {name: i for i, name in enumerate(results.inventory.names)}
         self._losses = Losses()
@@ -223,8 +252,13 @@ class _Campaign:
             if (crossed := self._links.get((i, j)))
         }
         todo = plan(reached, self._method, seed=seed, links=links)
-        if known:
-            left = [(a, b) for pairs in todo.rounds for a, b in pairs if (to_matrix[a], to_matrix[b]) not in known]
+        if known or self._only is not None:
+            left = [
+                (a, b)
+                for pairs in todo.rounds
+                for a, b in pairs
+                if (i_j := (to_matrix[a], to_matrix[b])) not in known and (self._only is None or i_j in self._only)
+            ]
             todo = plan_some(reached, self._method, left, links=links)
         self._done += len(known)
         self._probe(todo, number)
@@ -235,7 +269,10 @@ class _Campaign:
         pairs = [
             (i, j)
             for i, j in doubtful(self._results, number)
-            if names[i] not in missing and names[j] not in missing and self._worth_it(number, i, j)
+            if names[i] not in missing
+            and names[j] not in missing
+            and self._worth_it(number, i, j)
+            and (self._only is None or (i, j) in self._only)
         ]
         if pairs:
             self.again += len(pairs)

@@ -13,7 +13,7 @@ from gavotte import _core
 from gavotte.formats.history import Floats
 
 EWMA_WEIGHT = 0.3
-"""Of the newer value, as the RPCA paper's notes on heuristics leave open; 0.3 forgets half in two snapshots."""
+"""Of the newer value. The RPCA paper, section V-A, gives none; 0.3 forgets half in two snapshots."""
 
 RPCA_SNAPSHOTS = 100
 """The newest so many; more cost the cube of their number and change nothing."""

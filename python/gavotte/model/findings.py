@@ -156,7 +156,8 @@ def recalibrate_after_s(times: Floats, time_s: Floats) -> float | None:
     """How long the constant may be trusted: until about `NEAR_ENOUGH` of the hosts' pairs have moved, by the past.
 
     The share of pairs whose constants of the first and of the second half differ, over half the time that the
-    snapshots span. Where none has moved, hosts are counted, and the rule of three bounds the rate from above.
+    snapshots span. Where none has moved, hosts are counted, and the rule of three bounds the rate from above; then it
+    is trusted for at least as long as it was seen to last.
 
     Returns:
         Seconds, or None with fewer than six snapshots or no span.
@@ -173,7 +174,9 @@ def recalibrate_after_s(times: Floats, time_s: Floats) -> float | None:
     # Halves differ by chance, too.
     chance = max(TOLERANCE, 4 * MEDIAN_PENALTY * width * math.sqrt(2 / half))
     share = float((np.abs(np.log(ratio / np.median(ratio))) > chance).mean()) if ratio.size else 0.0
-    return float(NEAR_ENOUGH * (span_s / 2) / max(share, 3 / (times.shape[1] * max(1, half))))
+    least = 3 / (times.shape[1] * max(1, half))
+    trusted_s = NEAR_ENOUGH * (span_s / 2) / max(share, least)
+    return float(trusted_s if share > least else max(trusted_s, span_s))
 
 
 def _free(times: Floats, constant: Floats) -> Floats:

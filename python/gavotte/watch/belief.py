@@ -1,0 +1,60 @@
+"""Between a Network and the times of its pairs."""
+
+from __future__ import annotations
+
+from gavotte.formats.network import Network
+from gavotte.watch.detect import Edge
+from gavotte.watch.loop import Event
+
+MESSAGE_BYTES = 8e6
+"""A transfer that times are told of, as in the RPCA paper, section V-A."""
+
+
+def expected_times(network: Network) -> dict[Edge, float]:
+    """Seconds of one transfer of `MESSAGE_BYTES` on each pair of known rate: latency + bytes / rate."""
+    names = [host.name for host in network.hosts]
+    return {
+        (names[i], names[j]): (network.latency_s[i][j] or 0.0) + 8 * MESSAGE_BYTES / rate_bps
+        for i, row in enumerate(network.rate_bps)
+        for j, rate_bps in enumerate(row)
+        if i != j and rate_bps is not None
+    }
+
+
+def renewed(network: Network, event: Event) -> Network:
+    """The Network after an event: the rates of pairs that moved, and the caps of their hosts.
+
+    Latencies stay. A host's egress (ingress) cap, where it has one, scales with the best rate from (to) it outside its
+    machine when one of its pairs moved: alone, a pair tells no more of a cap.
+    """
+    if not event.moves:
+        return network
+    at = {host.name: i for i, host in enumerate(network.hosts)}
+    rates = [list(row) for row in network.rate_bps]
+    senders, receivers = set(), set()
+    for move in event.moves:
+        if move.source not in at or move.target not in at:
+            continue
+        i, j = at[move.source], at[move.target]
+        transfer_s = move.after_s - (network.latency_s[i][j] or 0.0)
+        if transfer_s > 0:
+            rates[i][j] = 8 * MESSAGE_BYTES / transfer_s
+            senders.add(i)
+            receivers.add(j)
+    machine = [host.machine or f"host {i}" for i, host in enumerate(network.hosts)]
+    outside = [[j for j in range(len(at)) if machine[j] != machine[i]] for i in range(len(at))]
+
+    def best(matrix: list[list[float | None]], host: int, *, out: bool) -> float:
+        values = [matrix[host][j] if out else matrix[j][host] for j in outside[host]]
+        return max((value for value in values if value is not None), default=0.0)
+
+    hosts = []
+    for i, host in enumerate(network.hosts):
+        changes: dict[str, float] = {}
+        for key, touched, out in (("egress_bps", senders, True), ("ingress_bps", receivers, False)):
+            cap = getattr(host, key)
+            before, after = best(network.rate_bps, i, out=out), best(rates, i, out=out)
+            if cap is not None and i in touched and before > 0 and after > 0:
+                changes[key] = cap * after / before
+        hosts.append(host.model_copy(update=changes))
+    return network.model_copy(update={"rate_bps": rates, "hosts": hosts})

@@ -1,0 +1,57 @@
+"""`gavotte watch` over real packets: a shaper that changes midway is found, and a signal ends it cleanly."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from gavotte import lab
+from gavotte.formats.inventory import read_inventory
+from gavotte.formats.network import read_network, write_network
+from gavotte.measure import measure
+from gavotte.model import model
+
+GAVOTTE = Path(sys.executable).with_name("gavotte")
+
+
+@pytest.mark.lab
+def test_a_shaper_that_changes_is_found(small_cloud: lab.Session, tmp_path: Path) -> None:
+    source, target, seen = tmp_path / "n.json", tmp_path / "out.json", tmp_path / "seen.json"
+    write_network(source, model(measure(read_inventory(small_cloud.hosts_file)).history))
+    before = read_network(source)
+    copy = f"cp /dev/stdin {seen}"
+    options = ["--hosts", str(small_cloud.hosts_file), "--every", "0", "--json", "-o", str(target), "--command", copy]
+    command = [str(GAVOTTE), "watch", str(source), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        stopped = threading.Timer(100, watching.kill)
+        stopped.start()
+        try:
+            time.sleep(3)
+            device = small_cloud.run("b", ["ip", "-o", "route"], capture_output=True, text=True).stdout.split("dev ")[1]
+            shaper = ["tc", "qdisc", "replace", "dev", device.split()[0], "root"]
+            slow = [*shaper, "tbf", "rate", "40mbit", "burst", "32kb", "latency", "50ms"]
+            assert small_cloud.run("b", slow).returncode == 0
+            assert watching.stdout is not None
+            events = (json.loads(line) for line in watching.stdout)
+            moved = next(event for event in events if event["kind"] == "moved")
+            watching.send_signal(signal.SIGTERM)
+            assert watching.wait(30) == 0
+        finally:
+            stopped.cancel()
+            watching.kill()
+    assert "b" in moved["hosts"]
+    assert json.loads(seen.read_text())["kind"] == "moved"
+    names = [host.name for host in before.hosts]
+    b, c = names.index("b"), names.index("c")
+    was, now = before.rate_bps[b][c], read_network(target).rate_bps[b][c]
+    assert was is not None
+    assert now is not None
+    assert was > 150e6
+    assert now == pytest.approx(40e6, rel=0.15)
