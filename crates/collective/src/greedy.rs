@@ -110,7 +110,7 @@ pub fn ecef(costs: &Costs, root: usize, bytes: f64, eager: Eager) -> Result<Tree
                 best = Some((done_s, sender, receiver));
             }
         }
-        let (_, sender, receiver) = best.expect("somebody may still send");
+        let Some((_, sender, receiver)) = best else { break };
         let done_s = ready_s[sender] + seconds[sender * hosts + receiver];
         (ready_s[sender], ready_s[receiver]) = (done_s, done_s);
         children[sender].push(receiver);

@@ -57,13 +57,13 @@ pub fn search(costs: &Costs, root: usize, task: Task, steps: u64, seed: u64) -> 
         return Ok(starts.swap_remove(0));
     }
     let each = steps / starts.len() as u64;
-    let found = starts.iter().enumerate().map(|(number, start)| {
+    let improve = |(number, start): (usize, &Found)| {
         let rng = Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_add(number as u64));
         Chain::new(costs, start, task, rng).run(each)
-    });
-    Ok(found
-        .min_by(|a, b| a.seconds.total_cmp(&b.seconds))
-        .expect("there is a start"))
+    };
+    let mut found: Vec<Found> = starts.iter().enumerate().map(improve).collect();
+    found.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    Ok(found.swap_remove(0))
 }
 
 /// Trees made in one pass, each with its best number of segments.
@@ -129,6 +129,8 @@ struct Chain<'a> {
     rng: Xoshiro256PlusPlus,
     /// Children as they were before the move.
     undo: Vec<(usize, Vec<usize>)>,
+    /// Places whose hosts the move swapped.
+    swapped: Option<(usize, usize)>,
     best: Found,
 }
 
@@ -149,6 +151,7 @@ impl<'a> Chain<'a> {
             timed,
             rng,
             undo: Vec::new(),
+            swapped: None,
             best: start.clone(),
         }
     }
@@ -161,7 +164,10 @@ impl<'a> Chain<'a> {
             temperature *= cooling;
             let (segments, before) = (self.task.segments, self.timed);
             self.undo.clear();
-            let Some(swapped) = self.propose() else { continue };
+            self.swapped = None;
+            if !self.propose() {
+                continue;
+            }
             self.timed = self.shape.timed(self.costs, self.task);
             let worse = value(self.timed) - cost;
             if worse <= 0.0 || worse < -temperature * self.rng.random::<f64>().ln() {
@@ -176,7 +182,7 @@ impl<'a> Chain<'a> {
             } else {
                 self.task.segments = segments;
                 self.timed = before;
-                if let Some((one, other)) = swapped {
+                if let Some((one, other)) = self.swapped {
                     self.shape.host.swap(one, other);
                 }
                 self.put_back();
@@ -185,25 +191,26 @@ impl<'a> Chain<'a> {
         self.best
     }
 
-    /// Makes a move; tells which hosts it swapped, if any. `None` when there was nothing to do.
-    fn propose(&mut self) -> Option<Option<(usize, usize)>> {
+    /// Makes a move; says whether there was anything to do.
+    fn propose(&mut self) -> bool {
         let place = self.pick();
         let kind = self.rng.random::<f64>();
         if kind < 0.08 {
-            return self.resegment().then_some(None);
+            return self.resegment();
         }
         if kind < 0.25 {
             let other = self.rng.random_range(1..self.shape.host.len());
             self.shape.host.swap(place, other);
-            return (place != other).then_some(Some((place, other)));
+            self.swapped = Some((place, other));
+            return place != other;
         }
         if kind < 0.40 {
-            return self.reorder(place).then_some(None);
+            return self.reorder(place);
         }
         if kind < 0.65 {
-            return self.splice(place).then_some(None);
+            return self.splice(place);
         }
-        self.reattach(place).then_some(None)
+        self.reattach(place)
     }
 
     /// A place but the root's: on the way to the last one, or any.
@@ -304,7 +311,9 @@ impl<'a> Chain<'a> {
     }
 
     fn set_children(&mut self, place: usize, list: Vec<usize>) {
-        list.iter().for_each(|&child| self.shape.parent[child] = place);
+        for &child in &list {
+            self.shape.parent[child] = place;
+        }
         let before = std::mem::replace(&mut self.shape.children[place], list);
         self.undo.push((place, before));
     }

@@ -31,7 +31,9 @@ impl Shape {
     pub(crate) fn of(tree: &Tree) -> Self {
         let host = tree.order();
         let mut place = vec![0; host.len()];
-        host.iter().enumerate().for_each(|(at, &host)| place[host] = at);
+        for (at, &host) in host.iter().enumerate() {
+            place[host] = at;
+        }
         let children: Vec<Vec<usize>> = host
             .iter()
             .map(|&host| tree.children(host).iter().map(|&child| place[child]).collect())

@@ -92,7 +92,9 @@ impl Tree {
     pub fn parents(&self) -> Vec<usize> {
         let mut parent = vec![self.root; self.hosts()];
         for (host, below) in self.children.iter().enumerate() {
-            below.iter().for_each(|&child| parent[child] = host);
+            for &child in below {
+                parent[child] = host;
+            }
         }
         parent
     }

@@ -113,8 +113,8 @@ fn replayed(costs: &Costs, tree: &Tree, task: Task) -> f64 {
     let mut end = 0.0_f64;
     for host in tree.order() {
         let mut free = 0.0_f64;
-        for piece in 0..pieces {
-            free = free.max(there[host][piece]);
+        for (piece, came) in there[host].clone().into_iter().enumerate() {
+            free = free.max(came);
             for &child in tree.children(host) {
                 let blocks = if task.scatter { sizes[child] as f64 } else { 1.0 };
                 free += costs.seconds(host, child, task.bytes / pieces as f64 * blocks);
