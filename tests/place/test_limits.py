@@ -11,7 +11,7 @@ from tests.place.clouds import cloud, ring
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.network import Network
-from gavotte.place import Answer, Limits, decide, evaluate, place, spend, worst_case
+from gavotte.place import Answer, Limits, decide, evaluate, explain, place, spend, worst_case
 from gavotte.place.constraints import price_usd
 
 METHODS = ("optimal", "ilp", "search")
@@ -61,6 +61,21 @@ def test_price_counts_hosts_and_bytes_once() -> None:
 def test_hosts_are_a_limit(method: str) -> None:
     found = place(cloud(cpus=4.0), [ring("abcdef")], method, limits=Limits(max_hosts=2), time_limit_s=5.0)
     assert len(set(found.assignment.values())) == 2
+
+
+def test_the_next_best_move_keeps_limits_and_allowed_hosts() -> None:
+    network, app = cloud(cpus=4.0), ring("abc", apart=[["b", "c"], ["a", "c"]])
+    given = evaluate(network, [app], {"a": "vm0", "b": "vm0", "c": "vm1"})
+
+    def hosts_after(**options: Any) -> set[str]:
+        move = explain(network, [app], given, **options).runner_up
+        assert move is not None
+        return set((given.assignment | {task: target for task, _, target in move.moves}).values())
+
+    # b sends 2 MB at 8 Mbit/s: alone on a third host it would send faster.
+    assert len(hosts_after()) == 3
+    assert len(hosts_after(limits=Limits(max_hosts=2))) == 2
+    assert "vm3" not in hosts_after(allowed={"b": ["vm0", "vm2"]})
 
 
 def test_what_breaks_a_limit_is_an_error() -> None:

@@ -105,7 +105,9 @@ def place(
     answer = spend(net, goal, within, under, Limits(max_hosts, max_price))
     result = answer.placement.model_copy(update={"elapsed_s": 0.0} if untimed else {})
     gain = None if there else worth(net, loaded, result, sharing=sharing, rate_error=rate_error, seed=seed)
-    explanation = reason(net, loaded, result, sharing=sharing, running=there) if explain else None
+    explanation = None
+    if explain:
+        explanation = reason(net, loaded, result, sharing=sharing, running=there, allowed=allowed, limits=answer.limits)
     if output is not None:
         write_placement(output, result)
     if answer.stopped:

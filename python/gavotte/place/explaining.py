@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
-from gavotte.place.columns import build_instance
+from gavotte.place.columns import NO_LIMITS, Limits, build_instance
 from gavotte.place.merge import check_apps, task_key
 from gavotte.place.placing import check_sharing, hosts_of
 from gavotte.place.running import Running
@@ -105,6 +105,8 @@ def explain(
     *,
     sharing: str | None = None,
     running: Sequence[Running] = (),
+    allowed: Mapping[str, Sequence[str]] | None = None,
+    limits: Limits = NO_LIMITS,
 ) -> Explanation:
     """Explains a Placement.
 
@@ -114,13 +116,17 @@ def explain(
         placement: from `place` or `evaluate`.
         sharing: as when it was made.
         running: as when it was made.
+        allowed: as when it was made.
+        limits: that a move must keep.
 
     Raises:
         GavotteError: when the Placement does not belong to the Apps and the Network.
     """
     check_apps(apps)
     check_sharing(sharing)
-    instance = build_instance(network, apps, sharing or network.sharing, running=running)
+    instance = build_instance(
+        network, apps, sharing or network.sharing, allowed=allowed, running=running, limits=limits
+    )
     hosts = hosts_of(instance, placement.assignment)
     completion, found = instance.core.evaluate(hosts), instance.core.explain(hosts)
     worst_s: dict[int, float] = {}

@@ -45,6 +45,7 @@ class Answer:
         stopped: whether the clock ended the work, so that another run may find another placement.
         gap: (completion - bound) / completion; 0 = proven the least.
         price_usd: of the hosts used and the bytes between them, as the Network says.
+        limits: that it was made under.
     """
 
     placement: Placement
@@ -52,6 +53,7 @@ class Answer:
     stopped: bool
     gap: float
     price_usd: float
+    limits: Limits
 
 
 def place(
@@ -153,7 +155,7 @@ def decide(
     placement = _placement(instance, apps, method, assignment, outcome.hosts, elapsed_s, seed, outcome.bound_s)
     gap = 1 - placement.bound_s / placement.completion_s if placement.completion_s > 0 else 0.0
     price = price_usd(network, apps, assignment)
-    return Answer(placement, outcome.method, outcome.stopped, 0.0 if placement.optimal else gap, price)
+    return Answer(placement, outcome.method, outcome.stopped, 0.0 if placement.optimal else gap, price, limits)
 
 
 def evaluate(
