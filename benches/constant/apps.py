@@ -78,7 +78,9 @@ def totals(arguments: argparse.Namespace) -> None:
         )
     calibration_s = float(np.mean(spent))
     for program, by_name in rows.items():
-        print(f"\n{program}: {' '.join(PROGRAMS[program][0])}, {len(cloud.HOSTS)} ranks, {repetitions} clouds")
+        print(
+            f"\n{program}: {' '.join(QUICK[program] if arguments.quick else PROGRAMS[program][0])}, {len(cloud.HOSTS)} ranks, {repetitions} clouds"
+        )
         print("  paper, EC2: N-body 25 %, CG 31 % less than MPICH2's binomial, calibration included")
         print(
             f"    {'':<24} {'communication s':>16} {'total s':>9} {'with calibration':>17} {'% less than binomial':>22}"
