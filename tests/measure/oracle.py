@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
 
@@ -125,6 +125,10 @@ class Oracle:
             )
             for pair, rate in zip(pairs, goodput, strict=True)
         }
+
+    def gone(self) -> Set[int]:
+        """See `gavotte.measure.carrier.Carrier`."""
+        return frozenset()
 
     def _slip(self) -> float:
         """What one measurement as a whole is off by."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Protocol
 
 import numpy as np
@@ -61,6 +61,9 @@ class Carrier(Protocol):
             what arrived, for the pairs that answered.
         """
 
+    def gone(self) -> Set[int]:
+        """Hosts that have vanished since, as indices."""
+
 
 class FleetCarrier:
     """Carries trains and TCP between the hosts of a fleet.
@@ -91,7 +94,7 @@ class FleetCarrier:
 
         A host that vanishes costs one round its waiting time; later rounds go without its experiments.
         """
-        gone = {self._index[name] for name in self._fleet.missing | self._fleet.lost if name in self._index}
+        gone = self.gone()
         groups = [group for group in groups if not gone & {host for pair in group for host in pair}]
         if not groups:
             return {}
@@ -107,6 +110,10 @@ class FleetCarrier:
             self._congestion = COMMON
             return self.carry(groups, expect_bps, way)
         return found
+
+    def gone(self) -> Set[int]:
+        """See `Carrier`."""
+        return {self._index[name] for name in self._fleet.missing | self._fleet.lost if name in self._index}
 
     def _probe(self, pairs: Sequence[Pair], kind: pb.Probe, hold_s: float) -> dict[Pair, Series]:
         """One schedule of one round: within a longer one, pairs that are done would run ahead."""

@@ -165,15 +165,25 @@ def run_experiments(
     for attempt in range(ATTEMPTS):
         runner.apart(pending)
         again: list[Trial] = []
+        unheard = {trial.link: trial for trial in pending}
         for trial, record in runner.together(pending):
             records.append(record)
+            unheard.pop(trial.link, None)
             tries = history[trial.link]
             tries.append((trial, record))
             if attempt + 1 < ATTEMPTS:
                 again += _next_try(tree, rate, tries, hosts=hosts, seed=seed)
             if progress is not None:
                 progress(len(records), known + len(again))
-        pending = again
+        gone = carrier.gone()
+        here = [host for host in hosts if host not in gone]
+        for trial in unheard.values():
+            # A host that vanished took its partners' first experiments with it.
+            if gone & {host for pair in trial.pairs for host in pair}:
+                other = choose(tree, trial.link, rate, hosts=here, seed=seed, attempt=attempt + 1)
+                again += [other] if other is not None else []
+        hosts = here
+        pending = again if attempt + 1 < ATTEMPTS else []
         known += len(again)
     return SharingResult(
         evidence=tuple(records),
