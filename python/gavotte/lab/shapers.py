@@ -20,6 +20,10 @@ LINK_BURST_S = 1e-3
 
 MIN_SUPER_PACKET_BYTES = 16384
 MAX_SUPER_PACKET_BYTES = 65536
+DEEP_PARTS = 64
+LEAST_OF_DEEP_BYTES = 8192
+"""A bucket lets its last packet pass on credit. One of 64 kB on top of 512 kB made 1 MB arrive 12 % sooner than a
+provider's shaper, which counts single packets, would let it; 8 kB are 1.5 %."""
 
 
 @dataclass(frozen=True)
@@ -135,5 +139,8 @@ def super_packet_bytes(burst_bytes: int, smallest_queue_bytes: int) -> int:
     A shaper takes it as one: it should not outweigh the token bucket, and a queue must hold two, or it is
     dropped in one piece. Smaller ones cost CPU time: 16 kB already costs a quarter of 4 Gbit/s on two busy cores.
     """
-    wanted = min(max(burst_bytes, MIN_SUPER_PACKET_BYTES), MAX_SUPER_PACKET_BYTES)
+    if burst_bytes > MAX_SUPER_PACKET_BYTES:
+        wanted = min(max(burst_bytes // DEEP_PARTS, LEAST_OF_DEEP_BYTES), MAX_SUPER_PACKET_BYTES)
+    else:
+        wanted = max(burst_bytes, MIN_SUPER_PACKET_BYTES)
     return max(min(wanted, smallest_queue_bytes // 2), 2 * 1514)
