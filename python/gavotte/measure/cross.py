@@ -25,6 +25,9 @@ SMOOTH_BINS = 10
 SETTLE_S = 0.5
 """Left out at the start: a new connection is still growing."""
 
+MOST = 100.0
+"""A window in which a lost segment held everything back says nothing of the load, and would say infinity."""
+
 LOW, HIGH = 10, 90
 """Percentiles of the interval over time."""
 
@@ -61,13 +64,13 @@ class CrossTraffic:
 
 
 def connections(rate_bps: Floats, max_bps: float) -> Floats:
-    """Equivalent other connections in each window: c = c1 / c2 - 1.
+    """Equivalent other connections in each window: c = c1 / c2 - 1, from 0 to `MOST`.
 
     Args:
         rate_bps: (k,) what our connection got, c2.
         max_bps: what it gets alone, c1.
     """
-    return np.maximum(max_bps / np.maximum(rate_bps, 1e-9 * max_bps) - 1, 0.0)
+    return np.clip(max_bps / np.maximum(rate_bps, 1e-9 * max_bps) - 1, 0.0, MOST)
 
 
 def connections_from_two(one_bps: float, two_bps: float) -> float:
