@@ -8,10 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from gavotte import lab
 from gavotte.agents.runtime import LAB_VARIABLE, RUNTIME_DIR_VARIABLE
 from gavotte.formats.topology import read_topology
+
+# A time limit for each example would judge the machine.
+settings.register_profile("shared-machine", deadline=None)
+settings.load_profile("shared-machine")
 
 SMALL_CLOUD = """
 format = "gavotte/topology/1"
