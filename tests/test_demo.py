@@ -93,3 +93,13 @@ def test_a_killed_demo_leaves_nothing(tmp_path: Path, folder: Path, how: signal.
     # The next call removes what folders were left.
     subprocess.run([GAVOTTE, "lab", "status"], check=True, capture_output=True, timeout=30)
     assert not list(folder.glob("**/*.sock"))
+
+
+def test_the_table_of_the_demo(tmp_path: Path, folder: Path) -> None:
+    ran = subprocess.run([GAVOTTE, "demo"], capture_output=True, text=True, cwd=tmp_path, timeout=110, check=False)
+    assert ran.returncode == 0, ran.stderr
+    header, *rows = [line.split() for line in ran.stdout.splitlines() if line.strip()]
+    assert header == ["placement", "predicted", "simulated", "measured"]
+    assert [row[0] for row in rows] == ["greedy", "random", "round-robin", "min-machines"]
+    assert all(row[2::2] == ["s", "s", "s"] and len(row) == 7 for row in rows)
+    assert (tmp_path / "gavotte-demo.html").exists()

@@ -45,7 +45,10 @@ def demo(
             }
         )
         return
-    rows = [[o.placement.method, f"{o.placement.completion_s:.2f} s", f"{o.measured_s:.2f} s"] for o in result.outcomes]
+    rows = [
+        [o.placement.method, *(f"{time_s:.2f} s" for time_s in (o.placement.completion_s, o.simulated_s, o.measured_s))]
+        for o in result.outcomes
+    ]
     note(f"{result.answered} of {result.paths} paths measured in {result.measure_s:.2f} s, seed {result.seed}")
     emit_table(["placement", "predicted", "simulated", "measured"], rows)
     gain = 100 * result.gain_over_baselines
