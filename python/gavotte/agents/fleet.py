@@ -109,7 +109,8 @@ class Fleet:
         refusals = {name: reply for name, reply in self._ask("Enrol", requests).items() if isinstance(reply, str)}
         if refusals:
             name, reason = next(iter(refusals.items()))
-            raise AgentError(f"agent on {name} refuses the run: {reason}")
+            hint = "wait for its end" if "held by" in reason else ""
+            raise AgentError(f"agent on {name} refuses the run: {reason}", hint=hint)
 
     def release(self) -> None:
         """Ends the session everywhere. An agent that does not answer frees itself when its budget ends."""

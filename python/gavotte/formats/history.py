@@ -137,6 +137,8 @@ def read_history(path: str | Path) -> History:
     except Exception as error:
         # numpy lets zipfile's, zlib's and tokenize's own errors through, in no documented set.
         reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
+        if "pickle" in reason:  # numpy's advice for any text file is to load it unsafely
+            reason = "it holds no plain arrays"
         raise FormatError(name, "", f"is not a readable .npz archive ({reason})", "name a History file") from None
     return _checked(arrays, name)
 

@@ -50,6 +50,7 @@ class Journal(AbstractContextManager["Journal"]):
         """
         self._path = path
         self.run_id: str | None = None
+        self._answers = 0
         head = {
             "format": FORMAT,
             "hosts": results.inventory.names,
@@ -66,6 +67,7 @@ class Journal(AbstractContextManager["Journal"]):
             self._lock()
             if resume:
                 self.run_id = _replay(path, head, results)
+                self._answers = len(results.paths)
             if path.stat().st_size == 0:
                 self._write(head)
         except OSError as error:
@@ -93,6 +95,7 @@ class Journal(AbstractContextManager["Journal"]):
         if math.isfinite(result.idle_s):
             entry["idle_s"] = result.idle_s
         self._write(entry)
+        self._answers += 1
 
     def begin(self, snapshot: int, time_s: float) -> None:
         """Appends the start of a snapshot."""
@@ -113,7 +116,8 @@ class Journal(AbstractContextManager["Journal"]):
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.close()
-        if kind is None:
+        # Without an answer there is nothing to go on with: as when the agents were held by another run.
+        if kind is None or not self._answers:
             self._path.unlink(missing_ok=True)
 
 
