@@ -56,14 +56,15 @@ def test_the_demo(tmp_path: Path, folder: Path) -> None:
     assert (document["paths"], document["answered"], document["seed"]) == (90, 90, 7)
     assert document["measure_s"] > 0
     methods = [placement["method"] for placement in document["placements"]]
-    assert methods == ["greedy", "random", "round-robin", "min-machines"]
+    assert methods == ["auto", "greedy", "random", "round-robin", "min-machines"]
     for placement in document["placements"]:
         # The prediction is a lower bound of both, up to buckets and measurement error.
         assert placement["simulated_s"] > 0.999 * placement["predicted_s"] > 0
         assert placement["measured_s"] > 0.8 * placement["predicted_s"]
-    assert document["gain_over_baselines"] > 0
+    assert set(document["gain_over_baselines"]) == {"auto", "greedy"}
+    assert min(document["gain_over_baselines"].values()) > 0
     page = (tmp_path / "gavotte-demo.html").read_text()
-    assert page.count("<svg") == 5
+    assert page.count("<svg") == 6
     assert not list(folder.glob("**/*.sock"))
 
 
@@ -100,6 +101,6 @@ def test_the_table_of_the_demo(tmp_path: Path, folder: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     header, *rows = [line.split() for line in ran.stdout.splitlines() if line.strip()]
     assert header == ["placement", "predicted", "simulated", "measured"]
-    assert [row[0] for row in rows] == ["greedy", "random", "round-robin", "min-machines"]
+    assert [row[0] for row in rows] == ["auto", "greedy", "random", "round-robin", "min-machines"]
     assert all(row[2::2] == ["s", "s", "s"] and len(row) == 7 for row in rows)
     assert (tmp_path / "gavotte-demo.html").exists()

@@ -51,7 +51,8 @@ def demo(
     ]
     note(f"{result.answered} of {result.paths} paths measured in {result.measure_s:.2f} s, seed {result.seed}")
     emit_table(["placement", "predicted", "simulated", "measured"], rows)
-    gain = 100 * result.gain_over_baselines
-    note(f"greedy takes {abs(gain):.0f} % {'less' if gain >= 0 else 'more'} than the mean of the three baselines")
+    for method, gain in result.gain_over_baselines.items():
+        less = "less" if gain >= 0 else "more"
+        note(f"{method} takes {abs(100 * gain):.0f} % {less} than the mean of the three baselines")
     if result.report is not None:
         note(f"report: {result.report}")

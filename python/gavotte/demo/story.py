@@ -22,9 +22,11 @@ from gavotte.report import Outcome, report
 from gavotte.run import run
 from gavotte.simulate import simulate_placement
 
-CHOREO = "greedy"
+OURS, CHOREO = "auto", "greedy"
 BASELINES = ("random", "round-robin", "min-machines")
 """Choreo section 6."""
+PLACE_S = 1.0
+"""Time limit of a placement. For 16 tasks on 10 hosts more finds nothing better."""
 
 Advance = Callable[[int, int], None]
 Steps = Callable[[str], AbstractContextManager[Advance]]
@@ -40,7 +42,7 @@ class DemoResult:
         answered: of them, how many answered.
         measure_s: wall time of measuring them.
         seed: of every random choice.
-        outcomes: Choreo's placement first, then the baselines, each predicted and run.
+        outcomes: our placement, Choreo's, then the baselines, each predicted and run.
         report: the HTML page, None if none was wanted.
     """
 
@@ -52,11 +54,11 @@ class DemoResult:
     report: Path | None
 
     @property
-    def gain_over_baselines(self) -> float:
-        """Share of the baselines' mean measured time that Choreo's placement saves (Choreo section 6.2)."""
+    def gain_over_baselines(self) -> dict[str, float]:
+        """Share of the baselines' mean measured time that our placement and Choreo's save (Choreo section 6.2)."""
         measured = {o.placement.method: o.measured_s or 0.0 for o in self.outcomes}
         mean_s = statistics.fmean(measured[method] for method in BASELINES)
-        return 1 - measured[CHOREO] / mean_s
+        return {method: 1 - measured[method] / mean_s for method in (OURS, CHOREO)}
 
 
 def demo(*, seed: int = 0, report_file: Path | None = None, steps: Steps | None = None) -> DemoResult:
@@ -91,7 +93,12 @@ def demo(*, seed: int = 0, report_file: Path | None = None, steps: Steps | None 
             if measured.answered < measured.paths:  # a busy machine; another order of probes does
                 measured = measure(inventory, seed=seed + 1, progress=advance)
         network = model(measured.history)
-        placements = [place(network, [app], method, seed=seed) for method in (CHOREO, *BASELINES)]
+        methods = (OURS, CHOREO, *BASELINES)
+        placements = []
+        with show("placing") as advance:
+            for done, method in enumerate(methods, 1):
+                placements.append(place(network, [app], method, seed=seed, time_limit_s=PLACE_S))
+                advance(done, len(methods))
         outcomes = []
         for placement in placements:
             with show(f"running {placement.method}") as advance:
@@ -111,8 +118,8 @@ def demo(*, seed: int = 0, report_file: Path | None = None, steps: Steps | None 
             "cloud": f"{len(topology.host)} emulated hosts on one Linux machine, kernel {platform.release()}",
             "measured": f"{measured.answered} of {measured.paths} paths in {measured.seconds:.2f} s, "
             f"{format_bytes(measured.bytes_sent)} sent",
-            "gain": f"{100 * result.gain_over_baselines:.0f} % less than the mean of the three baselines "
-            "(one run of each)",
+            "gain": ", ".join(f"{method} {100 * gain:.0f} %" for method, gain in result.gain_over_baselines.items())
+            + " less than the mean of the three baselines (one run of each)",
             "seed": str(seed),
         }
         report(report_file, title="Gavotte demo", network=network, apps=[app], outcomes=result.outcomes, facts=facts)

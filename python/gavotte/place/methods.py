@@ -24,11 +24,11 @@ from gavotte.place.exact.highs import solve_ilp
 METHODS: tuple[str, ...] = ("auto", "optimal", "ilp", "search", *_core.policies())
 """Names of the methods. The last four are Choreo's greedy and the baselines."""
 
-STEPS_PER_S = 1_500_000
+STEPS_PER_S = 4_000_000
 """Search steps that stand for a second of the time limit: what two cores make of 100 tasks on 50 hosts."""
 
 LARGE = 1000
-LARGE_STEPS_PER_S = 500_000
+LARGE_STEPS_PER_S = 1_200_000
 """The same from this many tasks on, where every step misses the caches."""
 
 WARM_STEPS = 160_000
