@@ -118,56 +118,67 @@ impl Guest {
         if let Some(patience) = work.as_ref().and_then(patience) {
             tcp::set_patience(&self.stream, patience)?;
         }
+        let session = Arc::clone(&self.session);
+        let _present = match work.as_ref().and_then(round) {
+            None => None,
+            Some(round) => {
+                let admitted = session.rounds.admit(round, source);
+                match parked(&session, &self.stream, round, source, admitted).await? {
+                    Ok(admission) => Some(admission),
+                    Err(error) => return refuse(&mut self.stream, &mut channel, error.to_string()).await,
+                }
+            }
+        };
         match work {
             Some(Work::Train(work)) => self.train(channel, source, work).await,
             Some(Work::Gated(work)) => self.gated(channel, source, work).await,
-            Some(Work::PingPong(work)) => self.pingpong(channel, source, work).await,
+            Some(Work::PingPong(work)) => self.pingpong(channel, work).await,
             Some(Work::Stream(work)) if work.bytes > 0 => self.transfer(channel, work).await,
-            Some(Work::Stream(work)) => self.bulk(channel, source, work).await,
-            Some(Work::Iperf(work)) => self.iperf(channel, source, work).await,
+            Some(Work::Stream(work)) => self.bulk(channel, work).await,
+            Some(Work::Iperf(work)) => self.iperf(channel, work).await,
             None => refuse(&mut self.stream, &mut channel, "no work that this version knows".into()).await,
         }
     }
 
     async fn train(mut self, mut channel: Channel, source: &str, work: TrainWork) -> Result<(), WorkError> {
-        let session = Arc::clone(&self.session);
-        let admitted = session.rounds.admit(work.round, source);
-        let _present = match parked(&session, &self.stream, work.round, source, admitted).await? {
-            Ok(admission) => admission,
-            Err(error) => return refuse(&mut self.stream, &mut channel, error.to_string()).await,
-        };
         let shape = match Shape::new(work.bursts, work.packets, work.payload_bytes, work.gap_s) {
             Ok(shape) => shape,
             Err(error) => return refuse(&mut self.stream, &mut channel, error.to_string()).await,
         };
         let (receiver, probe_id) = self.welcome(&mut channel, work.round, source).await?;
         ping::echo(&mut self.stream).await?;
-        train::receive(&session, self.stream, channel, receiver, self.remote, probe_id, shape).await
+        train::receive(
+            &self.session,
+            self.stream,
+            channel,
+            receiver,
+            self.remote,
+            probe_id,
+            shape,
+        )
+        .await
     }
 
     async fn gated(mut self, mut channel: Channel, source: &str, work: GatedWork) -> Result<(), WorkError> {
-        let session = Arc::clone(&self.session);
-        let admitted = session.rounds.admit(work.round, source);
-        let _present = match parked(&session, &self.stream, work.round, source, admitted).await? {
-            Ok(admission) => admission,
-            Err(error) => return refuse(&mut self.stream, &mut channel, error.to_string()).await,
-        };
         let plan = match gated::Plan::of_work(&work) {
             Ok(plan) => plan,
             Err(error) => return refuse(&mut self.stream, &mut channel, error.to_string()).await,
         };
         let (receiver, probe_id) = self.welcome(&mut channel, work.round, source).await?;
         ping::echo(&mut self.stream).await?;
-        gated::receive(&session, self.stream, channel, receiver, self.remote, probe_id, plan).await
+        gated::receive(
+            &self.session,
+            self.stream,
+            channel,
+            receiver,
+            self.remote,
+            probe_id,
+            plan,
+        )
+        .await
     }
 
-    async fn pingpong(mut self, mut channel: Channel, source: &str, work: PingPongWork) -> Result<(), WorkError> {
-        let session = Arc::clone(&self.session);
-        let admitted = session.rounds.admit(work.round, source);
-        let _present = match parked(&session, &self.stream, work.round, source, admitted).await? {
-            Ok(admission) => admission,
-            Err(error) => return refuse(&mut self.stream, &mut channel, error.to_string()).await,
-        };
+    async fn pingpong(mut self, mut channel: Channel, work: PingPongWork) -> Result<(), WorkError> {
         let plan = match pingpong::Plan::of_work(&work) {
             Ok(plan) => plan,
             Err(error) => return refuse(&mut self.stream, &mut channel, error.to_string()).await,
@@ -177,7 +188,7 @@ impl Guest {
         }
         channel.send(&mut self.stream, &Welcome::default()).await?;
         ping::echo(&mut self.stream).await?;
-        pingpong::answer(&self.stream, &session.budget, &plan).await
+        pingpong::answer(&self.stream, &self.session.budget, &plan).await
     }
 
     /// Takes the one socket that trains arrive at, once the train before has ended, and says welcome.
@@ -199,13 +210,7 @@ impl Guest {
         Ok((receiver, probe_id))
     }
 
-    async fn bulk(mut self, mut channel: Channel, source: &str, work: StreamWork) -> Result<(), WorkError> {
-        let session = Arc::clone(&self.session);
-        let admitted = session.rounds.admit(work.round, source);
-        let _present = match parked(&session, &self.stream, work.round, source, admitted).await? {
-            Ok(admission) => admission,
-            Err(error) => return refuse(&mut self.stream, &mut channel, error.to_string()).await,
-        };
+    async fn bulk(mut self, mut channel: Channel, work: StreamWork) -> Result<(), WorkError> {
         let Some(time) = stream_time(work.seconds) else {
             let refusal = format!("a stream of {} s", work.seconds);
             return refuse(&mut self.stream, &mut channel, refusal).await;
@@ -229,13 +234,7 @@ impl Guest {
         Ok(())
     }
 
-    async fn iperf(mut self, mut channel: Channel, source: &str, work: IperfWork) -> Result<(), WorkError> {
-        let session = Arc::clone(&self.session);
-        let admitted = session.rounds.admit(work.round, source);
-        let _present = match parked(&session, &self.stream, work.round, source, admitted).await? {
-            Ok(admission) => admission,
-            Err(error) => return refuse(&mut self.stream, &mut channel, error.to_string()).await,
-        };
+    async fn iperf(mut self, mut channel: Channel, work: IperfWork) -> Result<(), WorkError> {
         let Some(time) = stream_time(work.seconds) else {
             let refusal = format!("a test of {} s", work.seconds);
             return refuse(&mut self.stream, &mut channel, refusal).await;
@@ -251,6 +250,17 @@ impl Guest {
         let counter = stream::receive(&self.stream, work.bytes, work.bin_s).await?;
         channel.send(&mut self.stream, &counter.report()).await?;
         Ok(())
+    }
+}
+
+/// The round that work belongs to. A transfer belongs to none: its controller says when it starts.
+fn round(work: &Work) -> Option<u32> {
+    match work {
+        Work::Train(work) => Some(work.round),
+        Work::Gated(work) => Some(work.round),
+        Work::PingPong(work) => Some(work.round),
+        Work::Stream(work) => (work.bytes == 0).then_some(work.round),
+        Work::Iperf(work) => Some(work.round),
     }
 }
 
