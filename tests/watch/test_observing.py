@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -169,3 +173,24 @@ def test_the_command_follows_operations_alone(tmp_path: Path) -> None:
     assert low is not None
     assert lower == pytest.approx(low / 4, rel=0.1)
     assert CliRunner().invoke(app, ["watch", str(source)]).exit_code == 2
+
+
+def test_a_signal_ends_the_following(tmp_path: Path) -> None:
+    source, times = tmp_path / "n.json", tmp_path / "t.jsonl"
+    write_network(source, model(history(8e6 / truth(6, np.random.default_rng(0))[None])))
+    times.write_text(lines(operations(20, 14) + operations(20, 15, slow={("h2", "h5"): 4.0})))
+    gavotte = Path(sys.executable).with_name("gavotte")
+    words = [str(gavotte), "watch", str(source), "--observations", str(times), "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+        late = threading.Timer(60, watching.kill)
+        late.start()
+        try:
+            assert watching.stdout is not None
+            assert json.loads(watching.stdout.readline())["kind"] == "moved"
+            watching.send_signal(signal.SIGTERM)
+            _, told = watching.communicate(timeout=60)
+        finally:
+            late.cancel()
+            watching.kill()
+    assert watching.returncode == 0
+    assert "40 operations" in told

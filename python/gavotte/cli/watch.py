@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +18,8 @@ import typer
 from gavotte.cli.output import Json, Seed, note
 
 if TYPE_CHECKING:
+    from gavotte.agents import Reach
+    from gavotte.formats.inventory import Inventory
     from gavotte.watch import Event
     from gavotte.watch.detect import Edge
 
@@ -109,7 +111,7 @@ def watch(
         if command is not None:
             _call(command, document)
 
-    with _stop_flag() as stop:
+    with _stop_flag() as stop, closing(probe) if probe is not None else nullcontext():
 
         def pause(seconds: float) -> bool:
             """Waits, and takes the operations that end meanwhile."""
@@ -134,7 +136,11 @@ def watch(
 
 
 class _Probe:
-    """Measures pairs of an inventory that may change between two calls."""
+    """Measures pairs of an inventory that may change between two calls.
+
+    The roads to the agents stay open from one call to the next, while all of them answer: over SSH, opening them takes
+    longer than measuring. The agents themselves are held for each call alone, so that others may use them in between.
+    """
 
     def __init__(self, source: str, method: str, seed: int, known: Collection[str]) -> None:
         from gavotte.agents import resolve_hosts
@@ -145,6 +151,21 @@ class _Probe:
         self._known = set(known)
         self._told: set[str] = set()
         self._inventory = resolve_hosts(source)
+        self._roads = ExitStack()
+        self._reach: tuple[Inventory, Reach] | None = None
+
+    def close(self) -> None:
+        """Closes the roads; the next call opens them again."""
+        self._reach = None
+        self._roads.close()
+
+    def _open(self) -> Reach:
+        from gavotte.agents import reaching
+
+        if self._reach is None or self._reach[0] != self._inventory:
+            self.close()
+            self._reach = (self._inventory, self._roads.enter_context(reaching(self._inventory)))
+        return self._reach[1]
 
     def hosts(self) -> list[str]:
         """Who is listed now, of the Network's hosts; as before where the list cannot be read."""
@@ -175,10 +196,16 @@ class _Probe:
             return {}
         self._seed += 1
         try:
-            history = take(self._inventory, method=self._method, pairs=asked, again=False, seed=self._seed).history
+            found = take(
+                self._inventory, method=self._method, pairs=asked, again=False, seed=self._seed, reach=self._open()
+            )
         except GavotteError as error:  # all agents gone, for now
+            self.close()
             note(f"warning: {error}")
             return {}
+        if found.missing or found.lost:
+            self.close()
+        history = found.history
         times = transfer_times(history)[0]
         at = {name: number for number, name in enumerate(history.hosts)}
         took = {(s, t): float(times[at[s], at[t]]) for s, t in asked}
