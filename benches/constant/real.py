@@ -29,13 +29,13 @@ from gavotte.measure import measure
 from gavotte.measure.methods import bulk
 from gavotte.model import METHODS, model
 
-MESSAGE_BYTES = 500_000
-BLOCK_BYTES = 125_000
-TASK_SHARE = 40
-"""Task graphs have a fortieth of the paper's 5 to 10 MB: rates are a twentieth of a cloud's, and 2000 runs must end."""
+MESSAGE_BYTES = 1_000_000
+BLOCK_BYTES = 150_000
+TASK_SHARE = 20
+"""Task graphs have a twentieth of the paper's 5 to 10 MB, as rates are a tenth of a cloud's and 2000 runs must end."""
 STRANGERS_BYTES, STRANGERS_WAIT_S = 8_000_000, 0.5
 ORACLE = "oracle"
-PROBE_S = 0.1
+PROBE_S = 0.15
 """Of bulk TCP on each pair: about what a message takes."""
 USUAL = ("mean", "median", "rpca", "mode", "auto")
 """Estimators that are tried unless others are named: each has trees of its own, and each tree takes its time."""
@@ -166,7 +166,7 @@ def one(wanted: float, seed: int, names: list[str], snapshots: int, repetitions:
     """Calibrates one cloud, and runs all in it."""
     root = neighbours.HOSTS[int(np.random.default_rng(seed).integers(len(neighbours.HOSTS)))]
     with (
-        lab.session(neighbours.topology(seed), source="bench-constant") as session,
+        neighbours.cloud(seed) as session,
         neighbours.bursting(session, neighbours.wait_s(wanted, PROBE_S), seed),
         tempfile.TemporaryDirectory(dir="/tmp") as scratch,
     ):
@@ -201,7 +201,7 @@ def figures(arguments: argparse.Namespace) -> None:
             )
     print(
         f"\nReal transfers of {MESSAGE_BYTES / 1e6:g} MB (broadcast) and {BLOCK_BYTES / 1e6:g} MB a rank (scatter), "
-        f"{len(neighbours.HOSTS)} hosts on machines of {neighbours.NIC_MBPS[0]} to {neighbours.NIC_MBPS[1]} Mbit/s shared with "
+        f"{len(neighbours.HOSTS)} hosts with pairs of {neighbours.RANGE_MBPS[0]:g} to {neighbours.RANGE_MBPS[1]:g} Mbit/s, on machines of {neighbours.NIC_MBPS} Mbit/s shared with "
         f"neighbours\nthat burst for {neighbours.BURST_S} s with 1 + Exp({neighbours.FLOWS:g}) connections; Open MPI through "
         "gavotte.mpi; library = Open MPI's own; ± over clouds"
     )

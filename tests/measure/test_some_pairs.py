@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.place.clouds import ring
 from typer.testing import CliRunner
 
 from gavotte import lab
@@ -63,6 +64,12 @@ def test_some_pairs_are_measured_and_the_others_guessed(session: lab.Session, tm
     # One doubtful path may be off; what is guessed from three such is not.
     assert np.median(off) < 0.05
     assert (off < 0.2).mean() > 0.9
+    job = tmp_path / "a.app.json"
+    job.write_text(ring(cpus=1.0).model_dump_json())
+    words = ["place", str(target), str(job), "--method", "search", "--json"]
+    sure, hoped = (CliRunner().invoke(app, [*words, *more]) for more in (["--robust"], []))
+    assert sure.exit_code == 0, sure.output
+    assert json.loads(sure.stdout)["completion_s"] > json.loads(hoped.stdout)["completion_s"]
 
 
 def test_how_many_pairs_is_checked(tmp_path: Path) -> None:

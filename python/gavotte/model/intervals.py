@@ -12,6 +12,9 @@ from gavotte.model.estimators import Z95, band
 MEDIAN_PENALTY = 1.25
 """Standard error of a median-like centre over that of a mean."""
 
+UNCHECKED_SPREAD = 0.5
+"""Of guesses that nothing measured could check: a factor of 2.7 either way."""
+
 
 def interval(times: Floats, constant: Floats) -> tuple[Floats, Floats, float]:
     """The 95 % interval of each pair's constant, from the band's width and how many snapshots agree with it.
@@ -49,5 +52,5 @@ def lower_bps(
             share = np.nanmedian(history.proof.low_Bps / history.beta_Bps, axis=0)
         low_bps = np.fmin(low_bps, rate_bps * share)
     guessed = np.isnan(seconds_per_byte).all(axis=0)
-    guess_bps = rate_bps * np.exp(-Z95 * spread) if np.isfinite(spread) else np.full(rate_bps.shape, np.nan)
+    guess_bps = rate_bps * np.exp(-Z95 * (spread if np.isfinite(spread) else UNCHECKED_SPREAD))
     return np.where(guessed, guess_bps, low_bps), width
