@@ -201,7 +201,7 @@ def figures(arguments: argparse.Namespace) -> None:
             )
     print(
         f"\nReal transfers of {MESSAGE_BYTES / 1e6:g} MB (broadcast) and {BLOCK_BYTES / 1e6:g} MB a rank (scatter), "
-        f"{len(neighbours.HOSTS)} hosts with pairs of {neighbours.RANGE_MBPS[0]:g} to {neighbours.RANGE_MBPS[1]:g} Mbit/s, on machines of {neighbours.NIC_MBPS} Mbit/s shared with "
+        f"{len(neighbours.HOSTS)} hosts with pairs of {neighbours.RANGE_MBPS[0]:g} to {neighbours.RANGE_MBPS[1]:g} Mbit/s, behind links of {neighbours.LINK_MBPS} Mbit/s shared with "
         f"neighbours\nthat burst for {neighbours.BURST_S} s with 1 + Exp({neighbours.FLOWS:g}) connections; Open MPI through "
         "gavotte.mpi; library = Open MPI's own; ± over clouds"
     )
