@@ -96,7 +96,7 @@ def test_a_whole_history_says_what_some_pairs_would_have_done() -> None:
     assert findings.measured_share == 1
     assert findings.subset is not None
     assert 0 < findings.subset.gain < findings.subset.full_gain
-    assert any("10 pairs out of each host" in text for text in findings.advice)
+    assert any("measuring 10 pairs out of each host" in text for text in findings.advice)
 
 
 def test_a_host_nobody_reached_cannot_be_guessed() -> None:

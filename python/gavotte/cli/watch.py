@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 USUAL_BAND = 0.05
 
+LEAST_BAND = 0.03
+"""Snapshots taken in one go scatter less than those of another day, which repeat to 3 to 5 %."""
+
 LOOK_S = 0.5
 """How often to look for new observations."""
 
@@ -92,7 +95,7 @@ def watch(
     if method not in METHODS:
         raise GavotteError(f"no method {method!r}", hint=f"choose one of {', '.join(METHODS)}")
     probe = None if hosts is None else _Probe(hosts, method, seed, {host.name for host in belief.hosts})
-    width = band if band is not None else belief.band if belief.band is not None else USUAL_BAND
+    width = band if band is not None else USUAL_BAND if belief.band is None else max(LEAST_BAND, belief.band)
     watcher = Watcher(expected_times(belief), width, None if probe is None else probe.measure, seed=seed)
     tail = None if observations is None else Tail(observations, lambda text: note(f"warning: {text}"))
 

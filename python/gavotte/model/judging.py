@@ -27,6 +27,9 @@ from gavotte.model.findings import (
 from gavotte.model.intervals import lower_bps
 from gavotte.model.subset import Mask, SubsetCost, cost_of_subset, random_rings, usual_degree
 
+WORTH_LEAVING_OUT = 0.5
+"""Share of the pairs above which a subset saves too little to speak of."""
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -125,7 +128,7 @@ def _subset(constant: Constant, measured: Mask) -> SubsetCost | None:
     size = len(measured)
     if constant.guess is None:
         degree = usual_degree(size)
-        if degree >= size - 1:
+        if degree > WORTH_LEAVING_OUT * (size - 1):
             return None
         measured = random_rings(size, degree, seed=constant.seed)
     try:
@@ -137,11 +140,17 @@ def _subset(constant: Constant, measured: Mask) -> SubsetCost | None:
 def _some(constant: Constant, measured: Mask, subset: SubsetCost | None) -> list[str]:
     if subset is None:
         return []
-    gains = f"broadcasts {100 * subset.gain:.0f} % instead of {100 * subset.full_gain:.0f} %"
+    share, gain, full = 100 * subset.share, 100 * subset.gain, 100 * subset.full_gain
     if constant.guess is None:
         degree = usual_degree(len(measured))
-        return [f"{degree} pairs out of each host ({100 * subset.share:.0f} % of all) would do with a gain of {gains}"]
-    return [f"{100 * subset.share:.0f} % of the pairs were measured; trees over those gain {gains} if the guesses hold"]
+        return [
+            f"measuring {degree} pairs out of each host, {share:.0f} % of all, would make broadcasts {gain:.0f} % "
+            f"shorter instead of {full:.0f} %"
+        ]
+    return [
+        f"{share:.0f} % of the pairs were measured: trees over those alone make broadcasts {gain:.0f} % shorter, "
+        f"with guesses {full:.0f} % if they hold"
+    ]
 
 
 def _worth(error: Norm, saved: Gains | None) -> str:
