@@ -1,6 +1,6 @@
 """The RPCA paper's experiments (Fig. 5 to 8 and 10 to 13), our trees beside its own, and real transfers in the lab.
 
-    make bench-constant [ARGS="trees replay steps threshold simulate lab apps --quick --seeds 30 --seed 1"]
+    make bench-constant [ARGS="trees replay steps threshold simulate lab apps --quick --seeds 30 --seed 1 --plots FILE"]
 
 `trees`      our trees beside FNF on the same network, 64 and 196 hosts
 `replay`     Fig. 7, 8, 10, 11: broadcast, scatter and mapping at several Norm(N_E), from synthetic traces
@@ -16,8 +16,10 @@ All differences are of pairs, with their standard errors. Estimators are those o
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from benches.constant import apps, cluster, real, replay
+from benches.constant.plots import Plots
 from benches.machine import machine
 
 PARTS = {
@@ -40,10 +42,15 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=196, help="hosts in replays")
     parser.add_argument("--norms", type=float, nargs="+", default=[0.1, 0.2, 0.5])
     parser.add_argument("--methods", nargs="+", help="estimators; all of the model room if left out")
-    parser.add_argument("--clouds", type=int, default=3, help="labs of the real runs")
+    parser.add_argument("--clouds", type=int, default=6, help="labs of the real runs, for each norm")
     parser.add_argument("--snapshots", type=int, default=10, help="of a calibration in the lab")
+    parser.add_argument(
+        "--keep", type=Path, help="keep each cloud of the lab here, and go on from there", metavar="FILE"
+    )
+    parser.add_argument("--plots", type=Path, help="draw the distributions and curves", metavar="FILE.png|svg|pdf")
     parser.add_argument("--quick", action="store_true", help="3 repetitions, 64 hosts: whether it runs")
     arguments = parser.parse_args()
+    arguments.plots = Plots(arguments.plots)
     if arguments.quick:
         arguments.seeds, arguments.size, arguments.snapshots = 3, 64, 3
     print(
@@ -53,6 +60,7 @@ def main() -> None:
     for part in arguments.parts or PARTS:
         print(f"\n== {part}")
         PARTS[part](arguments)
+        arguments.plots.write()
 
 
 if __name__ == "__main__":

@@ -157,12 +157,16 @@ def figures(arguments: argparse.Namespace) -> None:
         ("100 MB, lambda", [(100e6, wait) for wait in (1.0, 5.0, 10.0, 30.0)]),
         ("lambda 5 s, size", [(size, 5.0) for size in (10e6, 50e6, 100e6, 500e6)]),
     ):
-        told = []
+        told: list[str] = []
+        met: list[tuple[float, float]] = []
         for size_bytes, wait_s in settings:
             norm = norm_of(Cluster(size_bytes, wait_s, virtual, arguments.seed).calibrate(3))
             what = f"{wait_s:g} s" if "lambda" in label[-6:] else f"{size_bytes / 1e6:g} MB"
             told.append(f"{what} {norm:.3f}")
+            met.append((wait_s if "lambda" in label[-6:] else size_bytes / 1e6, norm))
         print(f"    {label}: " + ", ".join(told), flush=True)
+        curve = {label: ([x for x, _ in met], [y for _, y in met])}
+        arguments.plots.lines("Fig. 12", "s" if "lambda" in label[-6:] else "MB", "Norm(N_E)", curve)
     names = methods_to_run(arguments.methods)
     times: dict[str, dict[str, list[float]]] = {}
     norms = []
@@ -183,13 +187,9 @@ def figures(arguments: argparse.Namespace) -> None:
         arrays = {name: np.array(seconds) for name, seconds in rows_of.items()}
         print(f"  {kind}\n{table(arrays, BASELINE, HEURISTIC)}")
         if kind == "broadcast":
-            print(
-                cdf(
-                    arrays,
-                    BASELINE,
-                    [n for n in (BASELINE, "topology-aware", HEURISTIC, "rpca", "ours") if n in arrays],
-                )
-            )
+            shown = [name for name in (BASELINE, "topology-aware", HEURISTIC, "rpca", "ours") if name in arrays]
+            print(cdf(arrays, BASELINE, shown))
+            arguments.plots.cdf("Fig. 13b: broadcast, simulated", arrays, BASELINE, shown)
 
 
 def _judged(cluster: Cluster, believed: dict[str, Network], seed: int) -> dict[str, dict[str, float]]:

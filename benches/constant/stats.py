@@ -6,32 +6,34 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gavotte.formats.history import Floats
+from gavotte.formats.history import Floats, Ints
 
 DECILES = (5, 10, 25, 50, 75, 90, 95)
 
 
-def saved(seconds: Floats, against: Floats) -> str:
+def saved(seconds: Floats, against: Floats, clusters: Ints | None = None) -> str:
     """How much less time than another took, in percent of it, with the standard error over the repetitions.
 
     Each repetition is one pair; the error is that of the ratio of means (delta method), which does not let a quick
-    repetition count as much as a slow one.
+    repetition count as much as a slow one. Repetitions in one cluster (a cloud, its calibration and its trees) count as one.
     """
     ratio = seconds.mean() / against.mean()
     residual = (seconds - ratio * against) / against.mean()
-    error = residual.std(ddof=1) / np.sqrt(len(seconds)) if len(seconds) > 1 else np.nan
+    _, of = np.unique(np.arange(len(seconds)) if clusters is None else clusters, return_inverse=True)
+    sums = np.bincount(of, weights=residual)
+    error = np.sqrt((sums**2).sum() * len(sums) / (len(sums) - 1)) / len(seconds) if len(sums) > 1 else np.nan
     return f"{100 * (1 - ratio):+6.1f} ±{100 * error:4.1f}"
 
 
-def table(times: Mapping[str, Floats], baseline: str, heuristic: str) -> str:
+def table(times: Mapping[str, Floats], baseline: str, heuristic: str, clusters: Ints | None = None) -> str:
     """One line a method: mean seconds, and what it saves over the baseline and over the heuristic."""
     lines = [f"    {'':<16} {'mean s':>9} {'% less than ' + baseline:>24} {'% less than ' + heuristic:>24}"]
     for name, seconds in times.items():
         over = ["", ""]
         if name != baseline:
-            over[0] = saved(seconds, times[baseline])
+            over[0] = saved(seconds, times[baseline], clusters)
         if name not in (baseline, heuristic):
-            over[1] = saved(seconds, times[heuristic])
+            over[1] = saved(seconds, times[heuristic], clusters)
         lines.append(f"    {name:<16} {seconds.mean():>9.4f} {over[0]:>24} {over[1]:>24}")
     return "\n".join(lines)
 

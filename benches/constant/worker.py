@@ -1,8 +1,8 @@
-"""What each rank of the lab's job runs: the operations of a job file, methods in random order, with real bytes.
+"""What each rank of the lab's job runs: the operations of a job file, trees in random order, with real bytes.
 
 python worker.py JOB.json
 
-Rank 0 prints one line of JSON: seconds of each repetition, by operation and method; an operation ends with its
+Rank 0 prints one line of JSON: seconds of each repetition, by operation and tree; an operation ends with its
 last rank.
 """
 

@@ -9,6 +9,7 @@ from benches.rpca.cases import Case, pairs, series
 
 from gavotte.model.choosing import estimate
 from gavotte.model.decisions import broadcast_s, earliest_first
+from gavotte.model.filling import filled
 from gavotte.model.stopping import settled
 from gavotte.model.subset import cost_of_subset, random_rings, usual_degree
 
@@ -39,21 +40,34 @@ def stopping(size: int, seeds: int, first: int) -> list[str]:
 
 
 def subsets(size: int, seeds: int, first: int) -> list[str]:
-    """Gain of the tree over the binomial one, with trees over measured pairs alone."""
+    """Gain of the tree over the binomial one, with trees over measured pairs alone, and over all with guesses."""
     usual = usual_degree(size)
-    lines = [f"{'pairs a host':<20} {'of all':>8} {'gain':>8}   N={size}, p=.10, gain over the binomial tree"]
+    lines = [
+        f"N={size}, p=.10, gain over the binomial tree, later snapshots; guesses: the rest filled, their median error",
+        f"{'pairs a host':<20} {'of all':>8} {'measured alone':>17} {'with guesses':>17} {'guesses off':>12}",
+    ]
     degrees = [usual, 2 * usual, 4 * usual, size - 1]
     for degree in [min(degree, size - 1) for degree in degrees]:
-        gains, share = [], math.nan
+        gains, guessed, errors, share = [], [], [], math.nan
         for seed in range(first, first + seeds):
             rng = np.random.default_rng([seed, size])
             _, times, later = series(Case("", pairs(0.10)), size, 10, rng, 20)
-            found = cost_of_subset(
-                estimate(times, "mode"), random_rings(size, degree, seed=seed), truth=later, seed=seed
-            )
+            measured = random_rings(size, degree, seed=seed)
+            constant = estimate(times, "mode")
+            found = cost_of_subset(constant, measured, truth=later, seed=seed)
             gains.append(found.gain)
             share = found.share
-        error = np.std(gains, ddof=1) / math.sqrt(len(gains)) if len(gains) > 1 else math.nan
+            whole = filled(np.where(measured, constant, np.nan), seed=seed)
+            guessed.append(cost_of_subset(whole.values, np.ones_like(measured), truth=later, seed=seed).gain)
+            never = ~measured & ~np.eye(size, dtype=bool)
+            errors.append(float(np.median(np.abs(whole.values / constant - 1)[never])) if never.any() else math.nan)
         name = f"{degree} (2 log2 N)" if degree == usual else f"{degree}"
-        lines.append(f"{name:<20} {100 * share:>6.0f} % {100 * np.mean(gains):>6.1f} %  ±{100 * error:.1f}")
+        lines.append(
+            f"{name:<20} {100 * share:>6.0f} % {_percent(gains):>17} {_percent(guessed):>17} {100 * np.mean(errors):>10.0f} %"
+        )
     return lines
+
+
+def _percent(gains: list[float]) -> str:
+    error = np.std(gains, ddof=1) / math.sqrt(len(gains)) if len(gains) > 1 else math.nan
+    return f"{100 * np.mean(gains):.1f} % ±{100 * error:.1f}"

@@ -16,7 +16,8 @@ from gavotte.formats.history import write_history
 from gavotte.formats.network import read_network
 from gavotte.model import find_constant, judge
 from gavotte.model.choosing import estimate
-from gavotte.model.findings import differing, enough, interval, norm, recalibrate_after_s
+from gavotte.model.findings import differing, enough, norm, recalibrate_after_s
+from gavotte.model.intervals import interval
 from gavotte.model.plot import picture
 
 

@@ -6,7 +6,7 @@ import queue
 import secrets
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -242,13 +242,16 @@ class Fleet:
 
 
 @contextmanager
-def enrolled(inventory: Inventory, budget: Budget, *, run_id: str | None = None) -> Iterator[Fleet]:
+def enrolled(
+    inventory: Inventory, budget: Budget, *, run_id: str | None = None, reach: Reach | None = None
+) -> Iterator[Fleet]:
     """Holds the agents of an inventory for one run.
 
     Args:
         inventory: the hosts.
         budget: what each agent may spend at most.
         run_id: of a run that was killed, to take its agents over; None = a new run.
+        reach: roads to them that stay open afterwards; None = they are opened for this run alone.
 
     Yields:
         a `Fleet` in which at least one agent is enrolled; `missing` tells who is not.
@@ -256,8 +259,8 @@ def enrolled(inventory: Inventory, budget: Budget, *, run_id: str | None = None)
     Raises:
         AgentError: when no agent answers, or one is held by another run.
     """
-    with reaching(inventory) as reach:
-        fleet = Fleet(inventory, reach, run_id)
+    with reaching(inventory) if reach is None else nullcontext(reach) as roads:
+        fleet = Fleet(inventory, roads, run_id)
         fleet.check()
         if not fleet.hosts:
             name, reason = next(iter(fleet.missing.items()))

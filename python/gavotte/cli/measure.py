@@ -49,6 +49,14 @@ def paths(
     until_stable: Annotated[
         bool, typer.Option("--until-stable", help="Stop before --count when another snapshot would decide nothing new.")
     ] = False,
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            "--pairs",
+            help="Only some: sparse (2 log2 N out of and into each host) or how many; then `gavotte model --fill`.",
+            metavar="sparse|COUNT",
+        ),
+    ] = None,
     seed: Seed = 0,
     budget: Annotated[
         list[str] | None,
@@ -82,6 +90,7 @@ def paths(
     from gavotte.formats.network import read_network
     from gavotte.measure import METHODS, bulk, journal_path, plan
     from gavotte.measure import measure as take
+    from gavotte.measure.plan import plan_some
 
     inventory = resolve_hosts(hosts)
     limits = read_limits(budget or [], price_per_gb)
@@ -89,11 +98,17 @@ def paths(
         raise GavotteError(f"no method {method!r}", hint=f"choose one of {', '.join(METHODS)}")
     if engine != "gavotte" and method != "bulk":
         raise GavotteError(f"--engine {engine} does not measure by {method}", hint="add --method bulk")
+    if share and pairs is not None:
+        raise GavotteError("--sharing compares with what every pair does alone", hint="leave out --pairs")
     if store is not None and series is None:
         raise GavotteError("--store needs to know where in it", hint="name the series with --series")
     how = bulk(flows=flows, seconds=seconds, engine=_engine(engine)) if method == "bulk" else METHODS[method]
     known = read_network(network) if network is not None else None
-    todo = plan(tuple(inventory.names), how, seed=seed)
+    names = tuple(inventory.names)
+    todo = plan(names, how, seed=seed)
+    some = None if pairs is None else _some(pairs, len(names), seed)
+    if some is not None:
+        todo = plan_some(names, how, some)
     cost = todo.cost(snapshots=count, every_s=every, price_per_gb=price_per_gb)
     money = f", about {cost.money:.2f} in money" if price_per_gb else ""
     note(
@@ -135,6 +150,7 @@ def paths(
             resume=resume,
             progress=advance,
             enough=_stable(seed) if until_stable else None,
+            pairs=None if some is None else [(names[i], names[j]) for i, j in some],
         )
         if output is not None:
             write_history(output, result.history)
@@ -246,6 +262,17 @@ def calibrate(
     emit_table(["K x B x P", "mean error", "paths", "bytes a path"], rows)
     if found.best is not None:
         note(f"use {found.best.bursts} bursts of {found.best.packets} packets: {100 * found.best.mean_error:.1f} % off")
+
+
+def _some(text: str, size: int, seed: int) -> list[tuple[int, int]]:
+    """As many pairs out of each host as asked for, and as many into it."""
+    from gavotte.errors import GavotteError
+    from gavotte.model import random_rings, usual_degree
+
+    if text != "sparse" and not text.isdecimal():
+        raise GavotteError(f"--pairs {text!r} is no number of pairs", hint="write sparse, or how many out of each host")
+    degree = usual_degree(size) if text == "sparse" else int(text)
+    return [(int(i), int(j)) for i, j in np.argwhere(random_rings(size, degree, seed=seed))]
 
 
 def _stable(seed: int) -> Callable[[History], bool]:

@@ -37,6 +37,9 @@ def model(
         Path | None,
         typer.Option("--plot", help="Draw how the constant settles, and the constant.", metavar="FILE.png|svg|pdf"),
     ] = None,
+    fill: Annotated[
+        bool, typer.Option("--fill", help="Guess pairs that were never measured from their hosts' others.")
+    ] = False,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -56,7 +59,7 @@ def model(
     if plot is not None and picture_kind not in PICTURES:
         raise GavotteError(f"--plot {plot}: no such kind of picture", hint=f"end it in .{', .'.join(PICTURES)}")
     measured = read_history(history)
-    constant = find_constant(measured, method=method, seed=seed)
+    constant = find_constant(measured, method=method, seed=seed, fill=fill)
     network = learn(measured, sharing=kinds[sharing], constant=constant)
     findings = judge(measured, constant)
     if output is not None:
@@ -100,6 +103,8 @@ def _document(constant: Constant, findings: Findings) -> dict[str, Any]:
         "recalibrate_after_s": findings.recalibrate_after_s,
         "moved_share": findings.moved_share,
         "moved_hosts": list(findings.moved_hosts),
+        "measured_share": findings.measured_share,
+        "subset": None if findings.subset is None else vars(findings.subset),
         "rate_low_bps": findings.rate_low_bps.tolist(),
         "rate_high_bps": findings.rate_high_bps.tolist(),
         "advice": list(findings.advice),

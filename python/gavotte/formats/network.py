@@ -99,7 +99,8 @@ class Network(Emitted):
     """The whole belief. Matrices are N x N in the order of `hosts`; the last two may be empty.
 
     `rate_low_bps` holds the lower ends of the intervals of `rate_bps` (None = as sure as can be),
-    `price_usd_per_gb` what 10^9 bytes from a host to another cost (None = nothing).
+    `price_usd_per_gb` what 10^9 bytes from a host to another cost (None = nothing), `band` the standard deviation of
+    the logarithm of undisturbed transfer times (None = unknown).
     """
 
     format: Literal["gavotte/network/1"]
@@ -112,6 +113,7 @@ class Network(Emitted):
     notes: list[str] = []
     rate_low_bps: list[list[RateBps | None]] = []
     price_usd_per_gb: list[list[Price | None]] = []
+    band: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gavotte.agents import Budget, Fleet, enrolled
+from gavotte.agents import Budget, Fleet, Reach, enrolled
 from gavotte.agents import agent_pb2 as pb
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.history import History
@@ -81,6 +81,7 @@ def measure(
     progress: Progress | None = None,
     enough: Enough | None = None,
     pairs: Collection[tuple[str, str]] | None = None,
+    reach: Reach | None = None,
 ) -> Measurement:
     """Measures all directed pairs of hosts, or some, `count` times.
 
@@ -98,6 +99,7 @@ def measure(
         progress: told of each path that is done.
         enough: asked after each snapshot with all so far; true ends the measurement before `count`.
         pairs: the only (source, target) pairs to measure; None = all.
+        reach: open roads to the agents, for who measures again and again; None = they are opened and closed.
 
     Raises:
         GavotteError: for a bad argument, too small a budget, or fewer than two hosts.
@@ -131,7 +133,7 @@ def measure(
     with ExitStack() as stack:
         results = Results(inventory, how.name, count)
         kept = stack.enter_context(Journal(journal, results, seed=seed, resume=resume)) if journal else None
-        fleet = stack.enter_context(enrolled(inventory, budget, run_id=kept.run_id if kept else None))
+        fleet = stack.enter_context(enrolled(inventory, budget, run_id=kept.run_id if kept else None, reach=reach))
         if kept is not None:
             kept.hold(fleet.run_id)
         # Agents know cores and memory that the inventory leaves out.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from gavotte.errors import GavotteError
 from gavotte.formats.history import Floats, History
@@ -15,6 +16,8 @@ from gavotte.formats.tree import tree_of
 from gavotte.model.bucket import egress_buckets
 from gavotte.model.choosing import Choice, choose, estimate
 from gavotte.model.estimators import ESTIMATORS
+from gavotte.model.filling import Filled, filled, filled_series
+from gavotte.model.intervals import lower_bps
 from gavotte.model.moved import Cut, cut
 from gavotte.model.topology import structure_of
 
@@ -35,6 +38,7 @@ class Constant:
         choice: what `auto` chose from; without trials where it had nothing to choose by, or a method was named.
         seed: of the choice.
         cut: the transfer times that it rests on: with `auto` without what was before pairs moved, else all.
+        guess: how pairs that were never measured were guessed; None where there are none.
     """
 
     rate_bps: Floats
@@ -43,6 +47,7 @@ class Constant:
     choice: Choice
     seed: int
     cut: Cut
+    guess: Filled | None = None
 
 
 def transfer_times(history: History) -> Floats:
@@ -50,7 +55,7 @@ def transfer_times(history: History) -> Floats:
     return np.nan_to_num(history.alpha_s, nan=0.0) + MESSAGE_BYTES / history.beta_Bps
 
 
-def find_constant(history: History, *, method: str = "auto", seed: int = 0) -> Constant:
+def find_constant(history: History, *, method: str = "auto", seed: int = 0, fill: bool = False) -> Constant:
     """Finds one lasting value for each pair, of seconds per byte and of latencies apart.
 
     Of seconds per byte, not of rates: what placement adds up are times. `min` is then the least time, the best rate
@@ -61,32 +66,46 @@ def find_constant(history: History, *, method: str = "auto", seed: int = 0) -> C
         history: n snapshots of N hosts.
         method: one of `METHODS`.
         seed: of what `auto` tries.
+        fill: guess pairs that were never measured from what their hosts do with others (see `filled`).
 
     Raises:
-        GavotteError: for an unknown method, or a pair that was never measured.
+        GavotteError: for an unknown method, or a pair that was never measured and cannot be guessed.
     """
     if method not in METHODS:
         raise GavotteError(f"no method {method!r}", hint=f"choose one of {', '.join(METHODS)}")
     size = len(history.hosts)
     off_diagonal = ~np.eye(size, dtype=bool)
     never = np.isnan(history.beta_Bps).all(axis=0) & off_diagonal
-    if never.any():
+    if never.any() and not fill:
         i, j = (int(x) for x in np.argwhere(never)[0])
         raise GavotteError(
             f"{int(never.sum())} of {size * (size - 1)} paths were never measured, "
             f"first {history.hosts[i]} to {history.hosts[j]}",
-            hint="measure again, or leave the hosts out",
+            hint="measure again, leave the hosts out, or guess what is missing with --fill",
         )
+    for alone in ((never | ~off_diagonal).all(axis=axis) for axis in (1, 0)):
+        if size > 1 and alone.any():
+            raise GavotteError(
+                f"no path of {history.hosts[int(alone.argmax())]} was measured in one of its directions",
+                hint="measure again, or leave the host out",
+            )
     times = transfer_times(history)
     lasting = cut(times) if method == "auto" else Cut(times, 0.0, ())
-    choice = choose(lasting.times, seed=seed) if method == "auto" else Choice(method)
+    choice = Choice(method)
+    if method == "auto":
+        whole = filled_series(lasting.times, filled(estimate(lasting.times, "median"), seed=seed).values)
+        choice = choose(whole if never.any() else lasting.times, seed=seed)
+    seconds_per_byte = estimate(lasting.of(1 / history.beta_Bps), choice.method)
+    latency_s = estimate(lasting.of(history.alpha_s), choice.method)
+    guess = filled(seconds_per_byte, seed=seed) if never.any() else None
     return Constant(
-        rate_bps=8 / estimate(lasting.of(1 / history.beta_Bps), choice.method),
-        latency_s=estimate(lasting.of(history.alpha_s), choice.method),
+        rate_bps=8 / (seconds_per_byte if guess is None else guess.values),
+        latency_s=latency_s if guess is None else filled(latency_s, seed=seed).values,
         method=choice.method,
         choice=choice,
         seed=seed,
         cut=lasting,
+        guess=guess,
     )
 
 
@@ -116,15 +135,21 @@ def model(
         GavotteError: for an unknown method, or a pair that was never measured.
     """
     found = constant if constant is not None else find_constant(history, method=method, seed=seed)
+    seconds_per_byte = found.cut.of(1 / history.beta_Bps)
+    spread = np.nan if found.guess is None else found.guess.spread
+    low_bps, width = lower_bps(history, found.rate_bps, seconds_per_byte, spread=spread)
+    never = np.isnan(history.beta_Bps).all(axis=0)
     tree = tree_of(history.hosts, history.hops)
     structure = structure_of(tree, history.evidence)
     egress_bps: Sequence[float | None] = structure.egress_bps
     ingress_bps: Sequence[float | None] = structure.ingress_bps
+    least_bps: tuple[Sequence[float | None], Sequence[float | None]] = ((None,) * tree.size,) * 2
     if not history.evidence:
         machine = np.array(tree.machine)
-        outside = np.where(machine[:, None] != machine[None, :], np.nan_to_num(found.rate_bps), 0.0)
-        egress_bps = [float(rate) or None for rate in outside.max(axis=1, initial=0.0)]
-        ingress_bps = [float(rate) or None for rate in outside.max(axis=0, initial=0.0)]
+        # A guess may be above what was ever seen.
+        outside = (machine[:, None] != machine[None, :]) & ~never
+        egress_bps, ingress_bps = _best(found.rate_bps, outside)
+        least_bps = _best(low_bps, outside)
     burst_bytes, peak_bps = (_nullable_row(values) for values in egress_buckets(history, tree))
     return Network(
         format=FORMAT,
@@ -138,6 +163,8 @@ def model(
                 ingress_bps=ingress_bps[i],
                 burst_bytes=burst_bytes[i],
                 peak_bps=peak_bps[i],
+                egress_low_bps=least_bps[0][i],
+                ingress_low_bps=least_bps[1][i],
             )
             for i, name in enumerate(history.hosts)
         ],
@@ -146,8 +173,29 @@ def model(
         groups=list(structure.groups),
         sharing=(structure.sharing or "hose") if sharing == "auto" else sharing,
         verdicts=list(structure.verdicts) if history.evidence else [],
-        notes=list(tree.notes),
+        notes=[*tree.notes, *_guessed(found, int(never.sum()) - tree.size)],
+        rate_low_bps=_nullable(low_bps),
+        band=width,
     )
+
+
+def _best(rates_bps: Floats, which: npt.NDArray[np.bool_]) -> tuple[list[float | None], list[float | None]]:
+    """The greatest of each row and of each column, None where there is none."""
+    known = np.where(which, np.nan_to_num(rates_bps), 0.0)
+    return tuple([float(rate) or None for rate in known.max(axis=axis, initial=0.0)] for axis in (1, 0))  # type: ignore[return-value]
+
+
+def _guessed(constant: Constant, count: int) -> list[str]:
+    if constant.guess is None:
+        return []
+    off = (
+        f"{100 * constant.guess.typical_error:.0f} %"
+        if np.isfinite(constant.guess.typical_error)
+        else "an unknown share"
+    )
+    return [
+        f"{count} pairs were never measured; their rates are guessed from their hosts' others, in the median {off} off"
+    ]
 
 
 def _nullable(matrix: Floats) -> list[list[float | None]]:

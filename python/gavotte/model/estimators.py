@@ -15,6 +15,8 @@ from gavotte.formats.history import Floats
 EWMA_WEIGHT = 0.3
 """Of the newer value. The RPCA paper, section V-A, gives none; 0.3 forgets half in two snapshots."""
 
+Z95 = 1.96
+
 RPCA_SNAPSHOTS = 100
 """The newest so many; more cost the cube of their number and change nothing."""
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from gavotte.formats.history import Floats
 from gavotte.model.choosing import MAX_HOSTS, Choice, Trial, estimate
-from gavotte.model.estimators import band, load_of
+from gavotte.model.estimators import Z95, band, load_of
+from gavotte.model.intervals import MEDIAN_PENALTY
 
 TOLERANCE = 0.10
 """A time off by more than this share counts as error: the RPCA paper's zero norm needs a tolerance, and gives none."""
@@ -19,10 +20,6 @@ NEAR_ENOUGH = 0.10
 
 VOLATILE = 0.5
 """Norm above which the RPCA paper, section V-E, finds tuning to gain little."""
-
-Z95 = 1.96
-MEDIAN_PENALTY = 1.25
-"""Standard error of a median-like centre over that of a mean."""
 
 
 @dataclass(frozen=True)
@@ -84,18 +81,6 @@ def norm(times: Floats, constant: Floats, width: float) -> Norm:
     if not off.size:
         return Norm(0.0, TOLERANCE, 0.0, wide)
     return Norm(float((off > TOLERANCE).mean()), TOLERANCE, float((off > wide).mean()), wide)
-
-
-def interval(times: Floats, constant: Floats) -> tuple[Floats, Floats, float]:
-    """The 95 % interval of each pair's constant, from the band's width and how many snapshots agree with it.
-
-    Returns:
-        (N, N) low and high in the unit of `times`, and the band's width. A pair that one snapshot alone
-        speaks for has an interval only because others show the band.
-    """
-    found = band(times)
-    error = Z95 * MEDIAN_PENALTY * found.width / np.sqrt(np.maximum(found.agreeing, 1))
-    return constant * np.exp(-error), constant * np.exp(error), found.width
 
 
 def steps(times: Floats, method: str, *, seed: int = 0) -> list[float]:

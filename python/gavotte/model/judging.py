@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from gavotte.formats.history import Floats, History
 from gavotte.model.choosing import BASE, trials
-from gavotte.model.constant import Constant, transfer_times
+from gavotte.model.constant import MESSAGE_BYTES, Constant, transfer_times
 from gavotte.model.estimators import load_of
+from gavotte.model.filling import filled_series
 from gavotte.model.findings import (
     NEAR_ENOUGH,
     TOLERANCE,
@@ -17,11 +20,15 @@ from gavotte.model.findings import (
     Norm,
     enough,
     gains,
-    interval,
     norm,
     recalibrate_after_s,
     steps,
 )
+from gavotte.model.intervals import lower_bps
+from gavotte.model.subset import Mask, SubsetCost, cost_of_subset, random_rings, usual_degree
+
+WORTH_LEAVING_OUT = 0.5
+"""Share of the pairs above which a subset saves too little to speak of."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,8 @@ class Findings:
         recalibrate_after_s: how long to trust it; None = not known.
         moved_share: of pairs that moved during the calibration.
         moved_hosts: names of those that moved as a whole.
+        measured_share: of all pairs; the rest is guessed.
+        subset: what measuring some pairs only costs, or would cost, in gain; None with too few hosts for that.
         advice: all that in sentences.
     """
 
@@ -58,6 +67,8 @@ class Findings:
     recalibrate_after_s: float | None
     moved_share: float
     moved_hosts: tuple[str, ...]
+    measured_share: float
+    subset: SubsetCost | None
     advice: tuple[str, ...]
 
 
@@ -69,27 +80,34 @@ def judge(history: History, constant: Constant) -> Findings:
         constant: what lasts.
     """
     seconds_per_byte = constant.cut.of(1 / history.beta_Bps)
-    low_bps, high_bps, width = _interval_bps(seconds_per_byte, constant)
+    low_bps, width = lower_bps(
+        history, constant.rate_bps, seconds_per_byte, spread=np.nan if constant.guess is None else constant.guess.spread
+    )
     error = norm(seconds_per_byte, 8 / constant.rate_bps, width)
     choice = constant.choice
     if not choice.trials:
-        choice = trials(constant.cut.times, candidates=sorted({BASE, constant.method}), seed=constant.seed)
+        usual = MESSAGE_BYTES * 8 / constant.rate_bps
+        whole = constant.cut.times if constant.guess is None else filled_series(constant.cut.times, usual)
+        choice = trials(whole, candidates=sorted({BASE, constant.method}), seed=constant.seed)
     saved = gains(choice, constant.method)
     shares = steps(constant.cut.times, constant.method, seed=constant.seed)
     needed = enough(shares)
     after_s = recalibrate_after_s(transfer_times(history), history.time_s)
+    measured = np.asarray(np.isfinite(seconds_per_byte).any(axis=0))
+    subset = _subset(constant, measured)
     moved_hosts = tuple(history.hosts[host] for host in constant.cut.hosts)
     advice = (
         _worth(error, saved),
         _snapshots(shares, needed),
         _again(after_s, history.snapshots),
+        *_some(constant, measured, subset),
         *_moved(constant.cut.share, moved_hosts),
     )
     return Findings(
         method=constant.method,
         snapshots=history.snapshots,
         rate_low_bps=low_bps,
-        rate_high_bps=high_bps,
+        rate_high_bps=constant.rate_bps**2 / low_bps,
         load=load_of(seconds_per_byte, 8 / constant.rate_bps),
         band=width,
         norm=error,
@@ -99,13 +117,40 @@ def judge(history: History, constant: Constant) -> Findings:
         recalibrate_after_s=after_s,
         moved_share=constant.cut.share,
         moved_hosts=moved_hosts,
+        measured_share=float(measured.sum() / max(1, measured.size - len(measured))),
+        subset=subset,
         advice=advice,
     )
 
 
-def _interval_bps(seconds_per_byte: Floats, constant: Constant) -> tuple[Floats, Floats, float]:
-    fast, slow, width = interval(seconds_per_byte, 8 / constant.rate_bps)
-    return 8 / slow, 8 / fast, width
+def _subset(constant: Constant, measured: Mask) -> SubsetCost | None:
+    """Trees over the measured pairs alone; where all were measured, over 2 log2 N out of each host."""
+    size = len(measured)
+    if constant.guess is None:
+        degree = usual_degree(size)
+        if degree > WORTH_LEAVING_OUT * (size - 1):
+            return None
+        measured = random_rings(size, degree, seed=constant.seed)
+    try:
+        return cost_of_subset(MESSAGE_BYTES * 8 / constant.rate_bps, measured, seed=constant.seed)
+    except ValueError:  # the measured pairs do not reach every host
+        return None
+
+
+def _some(constant: Constant, measured: Mask, subset: SubsetCost | None) -> list[str]:
+    if subset is None:
+        return []
+    share, gain, full = 100 * subset.share, 100 * subset.gain, 100 * subset.full_gain
+    if constant.guess is None:
+        degree = usual_degree(len(measured))
+        return [
+            f"measuring {degree} pairs out of each host, {share:.0f} % of all, would make broadcasts {gain:.0f} % "
+            f"shorter instead of {full:.0f} %"
+        ]
+    return [
+        f"{share:.0f} % of the pairs were measured: trees over those alone make broadcasts {gain:.0f} % shorter, "
+        f"with guesses {full:.0f} % if they hold"
+    ]
 
 
 def _worth(error: Norm, saved: Gains | None) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from gavotte.formats.history import Floats
 from gavotte.model.choosing import MAX_HOSTS, ROOTS, estimate
 from gavotte.model.decisions import broadcast_s, earliest_first
+from gavotte.model.subset import reached
 
 REGRET = 0.01
 """Decisions that cost no more than this above the newest are the same."""
@@ -41,13 +42,16 @@ def settled(times: Floats, *, method: str = "mode", seed: int = 0) -> Settled:
     """
     rng = np.random.default_rng(seed)
     size = times.shape[1]
-    if size > MAX_HOSTS:
+    measured = np.asarray(np.isfinite(times).any(axis=0))
+    # Of some pairs only, no part of the hosts may be left that reach each other.
+    if size > MAX_HOSTS and measured.sum() >= size * (size - 1):
         kept = np.sort(rng.permutation(size)[:MAX_HOSTS])
         times, size = np.ascontiguousarray(times[:, kept][:, :, kept]), MAX_HOSTS
+        measured = measured[kept][:, kept]
     snapshots = len(times)
-    off_diagonal = ~np.eye(size, dtype=bool)
     first = times[: max(0, snapshots - AGREEING)]
-    if snapshots <= AGREEING or bool((np.isnan(first).all(axis=0) & off_diagonal).any()):
+    # What is never measured is not used; what the first snapshots lack cannot be compared.
+    if snapshots <= AGREEING or bool((np.isnan(first).all(axis=0) & measured).any()) or not reached(measured):
         return Settled(False, ())
     roots = rng.permutation(size)[:ROOTS].tolist()
     newest = estimate(times, method)

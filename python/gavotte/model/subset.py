@@ -50,6 +50,18 @@ def random_rings(size: int, degree: int, *, seed: int = 0) -> Mask:
     return chosen
 
 
+def reached(usable: Mask) -> bool:
+    """Whether every host reaches every other over (N, N) usable pairs."""
+    for matrix in (usable, usable.T):
+        seen = np.zeros(len(usable), dtype=bool)
+        seen[0] = True
+        while (more := seen | matrix[seen].any(axis=0)).sum() > seen.sum():
+            seen = more
+        if not seen.all():
+            return False
+    return True
+
+
 @dataclass(frozen=True)
 class SubsetCost:
     """What measuring some pairs costs in gain.

@@ -24,13 +24,14 @@ def expected_times(network: Network) -> dict[Edge, float]:
 def renewed(network: Network, event: Event) -> Network:
     """The Network after an event: the rates of pairs that moved, and the caps of their hosts.
 
-    Latencies stay. A host's egress (ingress) cap, where it has one, scales with the best rate from (to) it outside its
-    machine when one of its pairs moved: alone, a pair tells no more of a cap.
+    Latencies stay, and lower ends keep their distance. A host's egress (ingress) cap, where it has one, scales with
+    the best rate from (to) it outside its machine when one of its pairs moved: alone, a pair tells no more of a cap.
     """
     if not event.moves:
         return network
     at = {host.name: i for i, host in enumerate(network.hosts)}
     rates = [list(row) for row in network.rate_bps]
+    lows = [list(row) for row in network.rate_low_bps]
     senders, receivers = set(), set()
     for move in event.moves:
         if move.source not in at or move.target not in at:
@@ -38,7 +39,9 @@ def renewed(network: Network, event: Event) -> Network:
         i, j = at[move.source], at[move.target]
         transfer_s = move.after_s - (network.latency_s[i][j] or 0.0)
         if transfer_s > 0:
-            rates[i][j] = 8 * MESSAGE_BYTES / transfer_s
+            before_bps, rates[i][j] = rates[i][j], 8 * MESSAGE_BYTES / transfer_s
+            if lows and (low_bps := lows[i][j]) is not None:
+                lows[i][j] = low_bps * 8 * MESSAGE_BYTES / transfer_s / before_bps if before_bps else None
             senders.add(i)
             receivers.add(j)
     machine = [host.machine or f"host {i}" for i, host in enumerate(network.hosts)]
@@ -56,5 +59,8 @@ def renewed(network: Network, event: Event) -> Network:
             before, after = best(network.rate_bps, i, out=out), best(rates, i, out=out)
             if cap is not None and i in touched and before > 0 and after > 0:
                 changes[key] = cap * after / before
+                low_key = key.replace("_bps", "_low_bps")
+                if (low := getattr(host, low_key)) is not None:
+                    changes[low_key] = low * after / before
         hosts.append(host.model_copy(update=changes))
-    return network.model_copy(update={"rate_bps": rates, "hosts": hosts})
+    return network.model_copy(update={"rate_bps": rates, "rate_low_bps": lows, "hosts": hosts})

@@ -10,6 +10,7 @@ import numpy as np
 
 from gavotte.errors import GavotteError
 from gavotte.watch.detect import Change, Edge, EdgeCusum
+from gavotte.watch.observing import Operation, Tail, TreeWatch
 
 Measure = Callable[[Collection[Edge]], Mapping[Edge, float]]
 """Seconds that one transfer takes on each pair asked for; what does not answer is left out."""
@@ -64,13 +65,16 @@ class Watcher:
     When the CUSUM of an edge alarms, all pairs of its sender outwards and of its receiver inwards are measured again.
     """
 
-    def __init__(self, expected_s: Mapping[Edge, float], width: float, measure: Measure, *, seed: int = 0) -> None:
+    def __init__(
+        self, expected_s: Mapping[Edge, float], width: float, measure: Measure | None, *, seed: int = 0
+    ) -> None:
         """Starts from what is believed.
 
         Args:
             expected_s: seconds of one transfer of each pair.
             width: of the band, standard deviation of logarithms.
-            measure: measures some pairs; may take its time, and raises nothing for hosts that do not answer.
+            measure: measures some pairs; may take its time, and raises nothing for hosts that do not answer. None: what
+                operations show is believed as it is.
             seed: of the ring.
 
         Raises:
@@ -88,6 +92,7 @@ class Watcher:
         self._tick = 0
         self._ring: list[Edge] = []
         self._cusum: EdgeCusum | None = None
+        self._trees: dict[str, TreeWatch] = {}
         self._draw()
 
     def tick(self, hosts: Collection[str] | None = None) -> list[Event]:
@@ -103,7 +108,7 @@ class Watcher:
         events = self._listed(hosts) if hosts is not None else []
         if self.gone and self._tick % RETRY_TICKS == 0:
             events += self._ask_again()
-        if self._cusum is None:
+        if self._cusum is None or self._measure is None:
             return events
         times = self._measure(self._ring)
         events += self._heard(times)
@@ -111,6 +116,42 @@ class Watcher:
             return events
         changes = self._cusum.observe(np.array([times.get(edge, np.nan) for edge in self._ring]))
         return events + ([self._follow(changes)] if changes else [])
+
+    def observe(self, operation: Operation) -> list[Event]:
+        """Takes the times of an operation that ran anyway, and follows up on what they show.
+
+        Args:
+            operation: its edges; those of hosts that the Network does not know count for nothing.
+
+        Returns:
+            What happened; nothing most of the time.
+        """
+        if self._measure is None:
+            self._tick += 1
+        tree = self._trees.setdefault(operation.tree, TreeWatch(self._width))
+        known = {edge: took_s for edge, took_s in operation.seconds.items() if edge in self.expected_s}
+        changes = tree.take(Operation(operation.tree, known))
+        if not changes:
+            return []
+        before = {(c.source, c.target): self.expected_s[c.source, c.target] for c in changes}
+        event = self._follow(changes) if self._measure is not None else self._believe(changes)
+        moved = {(move.source, move.target) for move in event.moves}
+        for change in changes:
+            edge = (change.source, change.target)
+            # What calibration did not find lies between the operation's own messages, and lasts as long as they do.
+            tree.rebase(edge, self.expected_s[edge] / before[edge] if edge in moved else change.factor)
+        return [event]
+
+    def _believe(self, changes: Sequence[Change]) -> Event:
+        """Takes the factors that operations show for those of the pairs."""
+        moves = []
+        for change in changes:
+            edge = (change.source, change.target)
+            before_s = self.expected_s[edge]
+            self.expected_s[edge] = before_s * change.factor
+            moves.append(Move(*edge, before_s, before_s * change.factor))
+        hosts = tuple(sorted({host for change in changes for host in (change.source, change.target)}))
+        return Event("moved", self._tick, hosts, tuple(moves))
 
     def _follow(self, changes: Sequence[Change]) -> Event:
         """Calibrates what may have changed, and tells what has."""
@@ -124,19 +165,17 @@ class Watcher:
             if before_s is None or abs(after_s / before_s - 1) > MOVED:
                 moves.append(Move(source, target, before_s, after_s))
                 self.expected_s[source, target] = after_s
-        assert self._cusum is not None
-        for change in changes:
-            self._cusum.expect(change.source, change.target, self.expected_s[change.source, change.target])
-        for move in moves:
-            if (move.source, move.target) in self._ring:
-                self._cusum.expect(move.source, move.target, move.after_s)
+        for edge in {(c.source, c.target) for c in changes} | {(m.source, m.target) for m in moves}:
+            if self._cusum is not None and edge in self._ring:
+                self._cusum.expect(*edge, self.expected_s[edge])
         kind: Literal["moved", "false-alarm"] = "moved" if moves else "false-alarm"
         return Event(kind, self._tick, tuple(sorted(senders | receivers)), tuple(moves), len(pairs))
 
     def _calibrated(self, pairs: Collection[Edge]) -> dict[Edge, float]:
         """Median of `REPEATS` measurements; pairs without any are left out."""
         heard: dict[Edge, list[float]] = {}
-        for _ in range(REPEATS):
+        for _ in range(REPEATS if self._measure is not None else 0):
+            assert self._measure is not None
             for edge, seconds in self._measure(sorted(pairs)).items():
                 heard.setdefault(edge, []).append(seconds)
         return {edge: float(np.median(seconds)) for edge, seconds in heard.items()}
@@ -167,6 +206,8 @@ class Watcher:
     def _ask_again(self) -> list[Event]:
         gone = sorted(self.gone)
         # When nobody is left, they may answer each other.
+        if self._measure is None:
+            return []
         near = next(iter(self._here()), gone[0])
         heard = {host for edge in self._measure([(host, near) for host in gone if host != near]) for host in edge}
         back = sorted(self.gone & heard)
@@ -232,3 +273,37 @@ def watch(
         if taken == count or wait(every_s):
             break
     return taken
+
+
+def follow(
+    watcher: Watcher,
+    tail: Tail,
+    *,
+    every_s: float,
+    wait: Callable[[float], bool],
+    report: Callable[[Event], None],
+    count: int | None = None,
+) -> int:
+    """Takes operations as they are written, until told to stop.
+
+    Args:
+        watcher: what to tell of them.
+        tail: where they come from.
+        every_s: pause between two looks.
+        wait: as for `watch`.
+        report: as for `watch`.
+        count: operations at most; None = no end.
+
+    Returns:
+        Operations taken.
+    """
+    taken = 0
+    while True:
+        for operation in tail.read():
+            for event in watcher.observe(operation):
+                report(event)
+            taken += 1
+            if taken == count:
+                return taken
+        if wait(every_s):
+            return taken

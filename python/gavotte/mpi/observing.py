@@ -1,0 +1,169 @@
+"""What each edge of a broadcast took, for free: the times that `gavotte watch --observations` follows.
+
+    from gavotte.mpi.observing import Observer
+    with Observer(comm, "times.jsonl", tree_file="bcast.tree.json") as observer:
+        observer.bcast(array, tree)
+
+A sender cannot tell when its message has arrived: its kernel takes megabytes at once. So it sends a mark of one byte
+ahead of each piece, and the receiver takes the time from the mark to the piece's last byte. A piece whose mark was
+there before the receiver looked is not timed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+from mpi4py import MPI
+
+from gavotte.mpi.operations import _down, _flat, _ours
+from gavotte.mpi.trees import Tree
+
+LEAST_TIMED = 0.5
+"""Share of a message that must have been timed for its edge to count."""
+
+Array = npt.NDArray[Any]
+
+
+class Observer:
+    """Broadcasts, and has rank 0 add a Record of each edge's time to a file."""
+
+    def __init__(
+        self,
+        comm: MPI.Intracomm,
+        path: str | Path,
+        *,
+        hosts: Sequence[str] | None = None,
+        tree_file: str | Path | None = None,
+    ) -> None:
+        """Collective over the communicator.
+
+        Args:
+            comm: as for `bcast`.
+            path: the file, `*.jsonl`; only rank 0 writes it.
+            hosts: host of each rank, as the Network names them.
+            tree_file: or the `*.tree.json` that names them.
+
+        Raises:
+            ValueError: when neither or both are given, or the hosts are not as many as ranks.
+        """
+        if (hosts is None) == (tree_file is None):
+            raise ValueError("give either the hosts or a file of trees that names them")
+        if tree_file is not None:
+            hosts = json.loads(Path(tree_file).read_text(encoding="utf-8"))["hosts"]
+        self._hosts = [str(host) for host in hosts or ()]
+        if len(self._hosts) != comm.size:
+            raise ValueError(f"{len(self._hosts)} hosts are named for {comm.size} ranks")
+        self._comm = comm
+        self._path = Path(path)
+        self._marks = comm.Dup()
+        self._run = secrets.token_hex(4)
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        if kind is None:  # after an error the others may never come to free it
+            self.close()
+
+    def close(self) -> None:
+        """Frees the communicator of the marks; collective."""
+        self._marks.Free()
+
+    def bcast(self, buffer: Array, tree: Tree) -> None:
+        """As `gavotte.mpi.bcast`, and records what its edges took."""
+        own = _ours(self._comm, tree, "broadcast")
+        timed = _Timed(own, self._marks)
+        _down(cast("MPI.Intracomm", timed), _flat(buffer), tree, shared=True)
+        took_s = np.array([timed.whole_s(buffer.nbytes)])
+        all_s = np.empty(self._marks.size) if self._marks.rank == 0 else None
+        self._marks.Gather(took_s, all_s)
+        self._count += 1
+        if all_s is not None:
+            self._write(all_s.tolist(), buffer.nbytes, tree)
+
+    def _write(self, took_s: list[float], size_bytes: int, tree: Tree) -> None:
+        shape = json.dumps([tree.parent, tree.order, tree.segment_bytes, size_bytes])
+        edges = [
+            (self._hosts[tree.parent[rank]], self._hosts[rank], seconds)
+            for rank, seconds in enumerate(took_s)
+            if np.isfinite(seconds) and self._hosts[tree.parent[rank]] != self._hosts[rank]
+        ]
+        labels = {
+            "run": self._run,
+            "operation": self._count,
+            "edges": len(edges),
+            "tree": hashlib.blake2s(shape.encode(), digest_size=6).hexdigest(),
+            "bytes": size_bytes,
+        }
+        now_s = time.time()
+        lines = [
+            json.dumps(
+                {
+                    "format": "gavotte/record/1",
+                    "kind": "broadcast",
+                    "metric": "transfer_s",
+                    "value": seconds,
+                    "time_s": now_s,
+                    "labels": labels | {"source": source, "target": target},
+                }
+            )
+            for source, target, seconds in edges
+        ]
+        with self._path.open("a", encoding="utf-8") as file:  # in one piece, as others may read or add meanwhile
+            file.write("".join(line + "\n" for line in lines))
+
+
+class _Timed:
+    """A communicator that sends a mark ahead of each message, and times what comes by them."""
+
+    def __init__(self, own: MPI.Intracomm, marks: MPI.Intracomm) -> None:
+        self.rank = own.rank
+        self._own, self._marks = own, marks
+        self._seconds, self._bytes = 0.0, 0
+
+    def whole_s(self, size_bytes: int) -> float:
+        """Seconds of the whole message; NaN where too little of it was timed."""
+        if self._bytes < max(1, LEAST_TIMED * size_bytes):
+            return float("nan")
+        return self._seconds * size_bytes / self._bytes
+
+    def Send(self, message: list[Any], dest: int) -> None:  # noqa: N802 - mpi4py's name
+        self._marks.Send(np.zeros(1, dtype=np.uint8), dest=dest)
+        self._own.Send(message, dest=dest)
+
+    def Irecv(self, message: list[Any], source: int) -> _Coming:  # noqa: N802
+        mark = np.empty(1, dtype=np.uint8)
+        marked = self._marks.Irecv(mark, source=source)
+        return _Coming(self, mark, marked, self._own.Irecv(message, source=source), message[0].nbytes)
+
+    def timed(self, seconds: float, size_bytes: int) -> None:
+        self._seconds += seconds
+        self._bytes += size_bytes
+
+
+class _Coming:
+    """A message that is awaited, and its mark."""
+
+    def __init__(self, to: _Timed, mark: Array, marked: MPI.Request, message: MPI.Request, size_bytes: int) -> None:
+        self._to, self._mark, self._marked, self._message, self._bytes = to, mark, marked, message, size_bytes
+
+    def Wait(self) -> None:  # noqa: N802
+        if self._marked.Test():
+            self._message.Wait()
+            return
+        self._marked.Wait()
+        started_s = time.perf_counter()
+        self._message.Wait()
+        self._to.timed(time.perf_counter() - started_s, self._bytes)

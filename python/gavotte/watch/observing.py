@@ -1,0 +1,132 @@
+"""Changes seen from the operations that run anyway: their edges' times in, events out; nothing is sent for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gavotte.errors import FormatError
+from gavotte.formats.reading import parse_json, validate
+from gavotte.formats.record import Record
+from gavotte.watch.detect import Change, Edge, EdgeCusum
+
+LEARN = 8
+"""Operations of a tree that tell what its edges usually take: contention between its own edges is in no Network."""
+
+METRIC = "transfer_s"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation along a tree.
+
+    Attributes:
+        tree: what tells it from others, and its size.
+        seconds: of each edge that was timed.
+    """
+
+    tree: str
+    seconds: Mapping[Edge, float]
+
+
+class Tail:
+    """Follows a file that grows, as `gavotte.mpi.observing` writes it: Records, all edges of an operation together."""
+
+    def __init__(self, path: str | Path, complain: Callable[[str], None]) -> None:
+        """Starts at the file's beginning; it need not be there yet.
+
+        Args:
+            path: `*.jsonl`.
+            complain: told of lines that are no Records; they are passed over.
+        """
+        self._path = Path(path)
+        self._complain = complain
+        self._at = 0
+        self._line = 0
+        self._open: dict[tuple[str, int], dict[Edge, float]] = {}
+
+    def read(self) -> list[Operation]:
+        """The operations whose edges have all been written since the last call."""
+        try:
+            with self._path.open("rb") as file:
+                if self._path.stat().st_size < self._at:  # begun anew
+                    self._at, self._line, self._open = 0, 0, {}
+                file.seek(self._at)
+                text = file.read()
+        except FileNotFoundError:
+            return []
+        whole = text[: text.rfind(b"\n") + 1]
+        self._at += len(whole)
+        found = []
+        for line in whole.decode(errors="replace").splitlines():
+            self._line += 1
+            if line.strip() and (done := self._take(line)) is not None:
+                found.append(done)
+        return found
+
+    def _take(self, line: str) -> Operation | None:
+        at = f"{self._path}:{self._line}"
+        try:
+            record = validate(Record, parse_json(line, at), at)
+        except FormatError as error:
+            self._complain(str(error))
+            return None
+        labels = record.labels
+        keys = ("run", "operation", "edges", "tree", "source", "target")
+        if record.metric != METRIC or not record.value > 0 or any(key not in labels for key in keys):
+            return None
+        number = (str(labels["run"]), int(labels["operation"] or 0))
+        edges = self._open.setdefault(number, {})
+        edges[str(labels["source"]), str(labels["target"])] = record.value
+        if len(edges) < int(labels["edges"] or 0):
+            return None
+        return Operation(str(labels["tree"]), self._open.pop(number))
+
+
+class TreeWatch:
+    """The CUSUM of one tree's edges, against what its first operations took."""
+
+    def __init__(self, width: float) -> None:
+        """Starts knowing nothing.
+
+        Args:
+            width: of the band, at least; what the first operations show counts where it is wider.
+        """
+        self._width = width
+        self._first: list[Mapping[Edge, float]] = []
+        self._cusum: EdgeCusum | None = None
+        self._edges: list[Edge] = []
+        self._expected: dict[Edge, float] = {}
+
+    def take(self, operation: Operation) -> list[Change]:
+        """Takes one operation; gives the edges that moved."""
+        if self._cusum is None:
+            self._first.append(operation.seconds)
+            if len(self._first) >= LEARN:
+                self._learn()
+            return []
+        return self._cusum.observe(np.array([operation.seconds.get(edge, np.nan) for edge in self._edges]))
+
+    def rebase(self, edge: Edge, factor: float) -> None:
+        """From now on the edge should take so many times as long as it should have."""
+        if self._cusum is not None and edge in self._expected:
+            self._expected[edge] *= factor
+            self._cusum.expect(*edge, self._expected[edge])
+
+    def _learn(self) -> None:
+        seen: dict[Edge, list[float]] = {}
+        for seconds in self._first:
+            for edge, took_s in seconds.items():
+                seen.setdefault(edge, []).append(took_s)
+        usual = {edge: float(np.median(times)) for edge, times in seen.items() if 2 * len(times) >= LEARN}
+        self._first = []
+        if not usual:
+            return
+        off = np.concatenate([np.abs(np.log(np.array(seen[edge]) / took_s)) for edge, took_s in usual.items()])
+        self._edges, self._expected = list(usual), usual
+        # 1.4826: from the median of absolute deviations to the standard deviation of a normal.
+        width = max(self._width, 1.4826 * float(np.median(off)))
+        self._cusum = EdgeCusum(self._edges, np.array(list(usual.values())), width)

@@ -1,0 +1,66 @@
+"""Real broadcasts of mpi4py programs show that a shaper's rate has changed, and nothing else is sent."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from benches.mpi import available, launch
+from typer.testing import CliRunner
+
+from gavotte import lab
+from gavotte.cli.verbs import app
+from gavotte.collective import plan
+from gavotte.formats.collective import write_collective
+from gavotte.formats.network import FORMAT, Host, Network, write_network
+from gavotte.formats.record import read_records
+from gavotte.formats.topology import Topology
+
+NAMES = [f"h{i}" for i in range(6)]
+RATE, SLOW = 100, 20
+"""Mbit/s."""
+BEFORE, AFTER = 16, 12
+CLOUD = {
+    "format": "gavotte/topology/1",
+    "switch": [{"name": "s"}],
+    "host": [{"name": name, "switch": "s", "rate": f"{RATE}mbit"} for name in NAMES],
+}
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(not available("openmpi"), reason="no Open MPI")
+def test_a_shaper_that_changes_is_found_by_broadcasts_alone(tmp_path: Path) -> None:
+    believed, tree, times = tmp_path / "n.json", tmp_path / "b.tree.json", tmp_path / "times.jsonl"
+    rates = [[None if i == j else RATE * 1e6 for j in range(6)] for i in range(6)]
+    latency = [[None if i == j else 1e-4 for j in range(6)] for i in range(6)]
+    network = Network(format=FORMAT, hosts=[Host(name=n) for n in NAMES], rate_bps=rates, latency_s=latency)
+    write_network(believed, network)
+    collective = plan(network, "broadcast", size_bytes=400_000, algorithm="binomial")
+    write_collective(tree, collective)
+    program: list[str | Path] = [Path(__file__).with_name("broadcasts.py"), tree, times, "400000"]
+    with lab.session(Topology.model_validate(CLOUD), agents=False) as session:
+        for count in (BEFORE, AFTER):
+            ran = launch(session, "openmpi", [*program, str(count)], ranks=NAMES, scratch=tmp_path, timeout_s=60)
+            assert ran.returncode == 0, ran.stderr
+            # Of the binomial tree, h4 sends to h5 alone: one edge gets slower.
+            device = session.run("h4", ["ip", "-o", "route"], capture_output=True, text=True).stdout.split("dev ")[1]
+            shaper = ["tc", "qdisc", "replace", "dev", device.split()[0], "root"]
+            slow = [*shaper, "tbf", "rate", f"{SLOW}mbit", "burst", "32kb", "latency", "50ms"]
+            assert session.run("h4", slow).returncode == 0
+    took: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for record in read_records(times):
+        took[str(record.labels["source"]), str(record.labels["target"])].append(record.value)
+    stage = collective.stages[0]
+    edges = {(NAMES[stage.parent[rank]], NAMES[rank]) for rank in range(6) if rank != stage.root}
+    assert ("h4", "h5") in edges
+    assert set(took) == edges
+    words = ["watch", str(believed), "--observations", str(times), "--count", str(BEFORE + AFTER), "--json"]
+    run = CliRunner().invoke(app, words)
+    assert run.exit_code == 0, run.output
+    events = [json.loads(line) for line in run.stdout.splitlines()]
+    moves = [move for event in events if event["tick"] > BEFORE for move in event["moves"]]
+    found = [move for move in moves if (move["source"], move["target"]) == ("h4", "h5")]
+    assert found
+    assert found[-1]["after_s"] / found[0]["before_s"] > 2
