@@ -26,7 +26,7 @@ from gavotte.formats.app import App
 from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
-from gavotte.place import InSequence, sequence, unfold
+from gavotte.place import InSequence, sequence, state_of, unfold
 from gavotte.run import run
 from gavotte.simulate import Advance
 
@@ -63,15 +63,6 @@ class Row:
         return 1 - self.predicted_s[1] / self.predicted_s[0], 1 - self.measured_s[1] / self.measured_s[0]
 
 
-def state_bytes(network: Network, source: str, target: str, cost_s: float) -> int:
-    """What the path between two hosts carries in so many seconds."""
-    m, n = network.names.index(source), network.names.index(target)
-    limits = [network.rate_bps[m][n]]
-    if network.hosts[m].machine is None or network.hosts[m].machine != network.hosts[n].machine:
-        limits += [network.hosts[m].egress_bps, network.hosts[n].ingress_bps]
-    return max(int(min(rate for rate in limits if rate) * cost_s / 8), 1)
-
-
 def placed(network: Network, load: Workload, method: str, limit_s: float) -> tuple[InSequence, InSequence]:
     """A sequence without reviews and with them.
 
@@ -102,7 +93,7 @@ def run_row(
     moves = sum(len(review.decision.moves) for review in move.reviews)
     if not moves:
         return None
-    unfolded = unfold(load.apps, move, lambda source, target: state_bytes(network, source, target, COST_S))
+    unfolded = unfold(load.apps, move, state_of(network, COST_S))
     ways: dict[str, tuple[list[App], Placement]] = {"stay": (load.apps, stay.placement), "move": unfolded}
     measured_s, idle = {}, 1.0
     for way in random.Random(f"{load.seed} {method}").sample(sorted(ways), len(ways)):

@@ -12,12 +12,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gavotte.formats.app import App, Constraints, Task, Transfer
+from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 from gavotte.place.merge import task_key
 from gavotte.place.sequencing import InSequence
 
 StateBytes = Callable[[str, str], int]
 """From source and target host, how many bytes a task's state has."""
+
+
+def state_of(network: Network, migration_s: float) -> StateBytes:
+    """The state whose move alone takes `migration_s`: what the path between two hosts carries in that time."""
+
+    def size(source: str, target: str) -> int:
+        m, n = network.names.index(source), network.names.index(target)
+        one, other = network.hosts[m], network.hosts[n]
+        limits = [network.rate_bps[m][n]]
+        if network.sharing != "pipe" and (one.machine is None or one.machine != other.machine):
+            limits += [one.egress_bps, other.ingress_bps]
+        return max(int(min((rate for rate in limits if rate), default=0.0) * migration_s / 8), 1)
+
+    return size
 
 
 @dataclass(frozen=True)
@@ -38,18 +53,19 @@ def unfold(apps: Sequence[App], done: InSequence, state_bytes: StateBytes) -> tu
     Args:
         apps: as given to `sequence`.
         done: what that returned.
-        state_bytes: size of a moving task's state, at least 1.
+        state_bytes: size of a moving task's state, at least 1; see `state_of`.
 
     Returns:
-        The applications, with their arrivals, and where all their tasks are. Its completion is not predicted.
+        The applications, with their arrivals, and where all their tasks are; its completion is the forecast's.
     """
     unfolded, assignment = [], {}
     for app in apps:
         own, places = _unfolded(app, _stays(app, done), state_bytes)
         unfolded.append(own)
         assignment.update({task_key(app, task, apps): host for task, host in places.items()})
-    placement = done.placement.model_copy(update={"assignment": assignment, "completion_s": 0.0})
-    return unfolded, placement
+    first_s = min(app.arrival_s for app in apps)
+    last_s = max(app.arrival_s - first_s + done.running_s[app.name] for app in apps)
+    return unfolded, done.placement.model_copy(update={"assignment": assignment, "completion_s": last_s})
 
 
 def _stays(app: App, done: InSequence) -> list[_Stay]:
