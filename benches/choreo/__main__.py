@@ -1,9 +1,9 @@
 """Choreo's evaluation once more: Fig. 9, Fig. 10 with real transfers in the lab, and its section 7.2 by simulation.
 
-    make bench-choreo ARGS="[figure9|lab|error|reviews ...] [--quick] [--plots CDF.png] [-o ROWS.jsonl]"
+    make bench-choreo ARGS="[figure9|lab|migrations|error|reviews ...] [--quick] [--plots CDF.png] [-o ROWS.jsonl]"
 
 The recipe of clouds and workloads is in workloads.py, and each run prints what it drew. `error` says what is left of the gain
-when measurements are worse, `reviews` what migration adds.
+when measurements are worse, `reviews` what migration adds by the fluid model, `migrations` the same with real transfers.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import os
 import sys
 from pathlib import Path
 
-from benches.choreo import error, figure9, lab, reviews
+from benches.choreo import error, figure9, lab, migrations, reviews
 from benches.choreo.workloads import FAMILIES
 from benches.machine import machine
 
 from gavotte import lab as real
 
-PARTS = ("figure9", "lab", "error", "reviews")
+PARTS = ("figure9", "lab", "migrations", "error", "reviews")
+IN_LAB = {"lab": lab.main, "migrations": migrations.main}
 
 
 def main() -> None:
@@ -29,12 +30,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two clouds, few workloads")
     parser.add_argument("--seed", type=int, default=1, help="of the first cloud; the others follow it")
     parser.add_argument("--family", choices=FAMILIES, default=FAMILIES[0], help="whose rates the clouds have")
-    parser.add_argument("--clouds", type=int, default=10, help="lab: how many")
-    parser.add_argument("--per-cloud", type=int, default=3, help="lab: workloads of each kind on each cloud")
-    parser.add_argument("--fastest", type=float, default=200.0, help="lab: Mbit/s of the fastest host")
+    parser.add_argument("--clouds", type=int, default=10, help="lab, migrations: how many")
+    parser.add_argument(
+        "--per-cloud", type=int, default=3, help="lab: workloads of each kind on each cloud; migrations: workloads"
+    )
+    parser.add_argument("--fastest", type=float, default=200.0, help="lab, migrations: Mbit/s of the fastest host")
     parser.add_argument("--target", type=float, default=2.0, help="lab: seconds that baselines take in the mean")
-    parser.add_argument("--limit", type=float, default=1.0, help="lab: seconds for a placement of ours")
-    parser.add_argument("--tries", type=int, default=2, help="lab: runs at most while the machine is busy")
+    parser.add_argument("--limit", type=float, default=1.0, help="lab, migrations: seconds for a placement of ours")
+    parser.add_argument("--tries", type=int, default=2, help="lab, migrations: runs at most while the machine is busy")
     parser.add_argument("--fluid", action="store_true", help="lab: also the gains by the fluid model")
     parser.add_argument("--error-workloads", type=int, default=100, help="error: of each kind")
     parser.add_argument("--review-workloads", type=int, default=40, help="reviews: how many")
@@ -55,11 +58,11 @@ def main() -> None:
     print(f"machine: {machine()}\n")
     if "figure9" in parts:
         figure9.main()
-    if "lab" in parts:
+    for part in (part for part in IN_LAB if part in parts):
         if not real.supported():
             sys.exit(f"no lab can stand here: {real.missing()}")
         print()
-        lab.main(asked)
+        IN_LAB[part](asked)
     if "error" in parts:
         error.main(asked)
     if "reviews" in parts:

@@ -2,7 +2,8 @@
 
 Rates are what Skyplane measured between AWS regions in January 2022, 64 connections for 5 s; a region's egress and
 ingress are the most that it was seen to send and receive to and from any. Each of the 16 hosts has 5 cores and each
-rank needs one. Programs that hardly talk point to point (EP, IS) are negative cases: nothing is to be gained there.
+rank needs one. Programs that hardly talk point to point (EP, IS) are negative cases: nothing is to be gained there. The
+others are then run with real transfers in the lab (`replayed`).
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benches.machine import machine
+from benches.place import replayed
 
+from gavotte import lab
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.network import FORMAT, Host, Network
-from gavotte.place import Worth, decide, worth
+from gavotte.place import Worth, build_instance, decide, worth
 from gavotte.profile import from_mpip
 from gavotte.simulate import replay_placement
 
@@ -30,11 +33,17 @@ LIMIT_S = 10.0
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`real [--data FOLDER] [--seed 0] [--quick]`."""
+    """`real [--data FOLDER] [--seed 0] [--quick] [--no-lab] [--repetitions 3] [--total 400]`."""
     parser = argparse.ArgumentParser(prog="bench-place real")
     parser.add_argument("--data", type=Path, default=DATA, help="has mpip-proxyapps/ and skyplane/")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="two programs, a second each")
+    parser.add_argument("--no-lab", action="store_true", help="no real transfers")
+    parser.add_argument("--repetitions", type=int, default=3, help="runs of each method in the lab")
+    parser.add_argument("--tries", type=int, default=2, help="of a run in the lab, at most, while the machine is busy")
+    parser.add_argument(
+        "--total", type=float, default=replayed.TOTAL_BPS / 1e6, help="Mbit/s of all lab hosts together"
+    )
     options = parser.parse_args(arguments)
     reports = sorted((options.data / "mpip-proxyapps").glob("*.mpiP"))[: 2 if options.quick else None]
     grid = options.data / "skyplane" / "throughput_2022-01.csv"
@@ -48,12 +57,16 @@ def main(arguments: Sequence[str]) -> None:
     print(
         "seconds predicted / simulated (max-min fair flows, all at once); then time saved by auto, predicted / simulated"
     )
-    heads = [*(f"{name:>19}" for name in METHODS), f"{'gap':>8}{'over greedy':>15}{'over r-robin':>15}"]
+    print("gap: (predicted - proven bound) / predicted; stars: what it is by the star-knapsack bound alone")
+    heads = [*(f"{name:>19}" for name in METHODS), f"{'gap':>8}{'stars':>8}{'over greedy':>15}{'over r-robin':>15}"]
     print(f"{'program':<12}" + "".join(heads))
     over: dict[str, list[float]] = {"greedy": [], "round-robin": []}
+    limit_s, talking = 1.0 if options.quick else LIMIT_S, []
     for report in reports:
         app = from_mpip(report, name=report.name.split(".")[0])
-        told, gap, value = _program(network, app, 1.0 if options.quick else LIMIT_S, options.seed)
+        told, gap, stars, value = _program(network, app, limit_s, options.seed)
+        if value is not None and value.worthwhile:
+            talking.append(app)
         ours = told["auto"]
         cells = "".join(f"{_pair(told[name]):>19}" for name in METHODS)
         saved = {}
@@ -61,28 +74,47 @@ def main(arguments: Sequence[str]) -> None:
             predicted, simulated = (1 - a / b if b else 0.0 for a, b in zip(ours, told[other], strict=True))
             saved[other] = f"{predicted:.0%} / {simulated:.0%}"
             over[other].append(simulated)
-        print(f"{app.name:<12}{cells}{gap:>8.1%}{saved['greedy']:>15}{saved['round-robin']:>15}", flush=True)
+        print(
+            f"{app.name:<12}{cells}{gap:>8.1%}{stars:>8.1%}{saved['greedy']:>15}{saved['round-robin']:>15}", flush=True
+        )
         print(f"{'':<12}{value.reason if value else 'no baseline'}; {app.total_bytes / 1e9:.2f} GB in all")
     for other, gains in over.items():
         print(
             f"simulated time saved over {other}: median {statistics.median(gains):.0%}, "
             f"least {min(gains):.0%}, most {max(gains):.0%} of {len(gains)} programs"
         )
+    if options.no_lab or not talking:
+        return
+    if not lab.supported():
+        print(f"not replayed: no lab can stand here: {lab.missing()}")
+        return
+    replayed.replay(
+        network,
+        talking,
+        total_bps=options.total * 1e6,
+        repetitions=options.repetitions,
+        limit_s=limit_s,
+        tries=options.tries,
+        seed=options.seed,
+    )
 
 
 def _program(
     network: Network, app: App, limit_s: float, seed: int
-) -> tuple[dict[str, tuple[float, float]], float, Worth | None]:
-    """Predicted and simulated seconds by method, the gap of ours, and whether it is worth it."""
+) -> tuple[dict[str, tuple[float, float]], float, float, Worth | None]:
+    """Predicted and simulated seconds by method, the gap of ours, that by stars alone, and whether it is worth it."""
     told: dict[str, tuple[float, float]] = {}
-    gap, value = 0.0, None
+    stars_s, value = build_instance(network, [app], network.sharing).core.bound_s(), None
+    gap = stars = 0.0
     for method in METHODS:
         answer = decide(network, [app], method, time_limit_s=limit_s, seed=seed)
         simulated_s = replay_placement(network, [app], answer.placement).completion_s
         told[method] = answer.placement.completion_s, simulated_s
         if method == "auto":
+            predicted_s = answer.placement.completion_s
+            stars = 1 - stars_s / predicted_s if predicted_s else 0.0
             gap, value = answer.gap, worth(network, [app], answer.placement, seed=seed)
-    return told, gap, value
+    return told, gap, stars, value
 
 
 def regions(grid: Path) -> Network:

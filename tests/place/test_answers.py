@@ -105,6 +105,26 @@ def test_worth_is_beyond_doubt_on_an_uneven_network_and_none_on_an_even_one() ->
     assert "any placement will do" in none.reason
 
 
+def test_worth_has_a_floor_in_seconds() -> None:
+    found = place(cloud(), [ring()])
+    gain = worth(cloud(), [ring()], found)
+    assert gain is not None
+    assert gain.saving_s == pytest.approx(gain.baseline_s - found.completion_s)
+    assert gain.saving_s == pytest.approx(gain.gain * gain.baseline_s)
+    tiny = ring()  # the same shape, so the same gain, of a millionth of the bytes
+    tiny = tiny.model_copy(update={"transfer": [t.model_copy(update={"bytes": t.bytes // MB}) for t in tiny.transfer]})
+    none = worth(cloud(), [tiny], place(cloud(), [tiny]))
+    assert none is not None
+    assert none.gain == pytest.approx(gain.gain)
+    assert not none.worthwhile
+    assert "below the floor of 0.1 s: any placement will do" in none.reason
+    asked = worth(cloud(), [tiny], place(cloud(), [tiny]), least_saving_s=none.saving_s / 2)
+    assert asked is not None
+    assert asked.worthwhile
+    with pytest.raises(GavotteError, match="least saving"):
+        worth(cloud(), [ring()], found, least_saving_s=-1.0)
+
+
 def test_command_line_explains_and_repeats_itself(tmp_path: Path) -> None:
     write_network(tmp_path / "n.network.json", cloud())
     write_app(tmp_path / "a.app.toml", ring())
@@ -124,6 +144,9 @@ def test_command_line_explains_and_repeats_itself(tmp_path: Path) -> None:
     assert document["gap"] == 0.0
     assert document["explanation"]["crossing"]
     assert document["worth"]["worthwhile"]
+    dear = [*inputs, "--least-saving", "1e6"]
+    assert "below the floor of 1e+06 s" in runner.invoke(gavotte, ["place", *dear, "--explain"]).output
+    assert not json.loads(runner.invoke(gavotte, ["place", *dear, "--json"]).stdout)["worth"]["worthwhile"]
     placed = read_placement(tmp_path / "1.placement.json")
     assert document["assignment"] == placed.assignment
     there = f"{tmp_path / '1.placement.json'}:{tmp_path / 'a.app.toml'}"

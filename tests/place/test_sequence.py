@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app as gavotte
 from gavotte.errors import GavotteError, InfeasibleError
-from gavotte.formats.app import App, write_app
+from gavotte.formats.app import App, read_app, write_app
 from gavotte.formats.network import Network, write_network
 from gavotte.formats.placement import read_placement
-from gavotte.place import Live, arrive, evaluate, place, reconsider, sequence
+from gavotte.place import Live, arrive, evaluate, place, reconsider, sequence, state_of, unfold
 from gavotte.simulate import Advance, replay_placement
 
 
@@ -239,3 +239,15 @@ def test_command_line(tmp_path: Path) -> None:
         assert text in shown.stdout
     assert "sum of running times" in shown.stderr
     assert runner.invoke(gavotte, line[:-2]).exit_code == 2, "a cost must be stated"
+    folder = tmp_path / "migrated"
+    folder.mkdir()
+    moved = runner.invoke(gavotte, [*line, "-o", str(target), "--migrated", str(folder)])
+    assert moved.exit_code == 0, moved.output
+    moves = sum(len(review.decision.moves) for review in expected.reviews)
+    assert f"with the {moves} migrations" in moved.stderr
+    unfolded, placement = unfold(apps, expected, state_of(net, 0.5))
+    assert [read_app(folder / file.name) for file in files] == unfolded
+    assert read_placement(target).assignment == placement.assignment
+    simulated = ["simulate", str(target), *(str(folder / file.name) for file in files), "--network", line[1]]
+    assert runner.invoke(gavotte, simulated).exit_code == 0
+    assert runner.invoke(gavotte, [*line, "--migrated", str(folder)]).exit_code == 2, "it goes with -o"

@@ -22,6 +22,11 @@ impl Problem {
     ///
     /// Takes time in proportion to hosts x transfers.
     pub fn bound_s(&self) -> f64 {
+        self.phase_bounds_s().iter().sum()
+    }
+
+    /// For each phase, what no assignment needs less than.
+    pub(crate) fn phase_bounds_s(&self) -> Vec<f64> {
         let (leave_bps, enter_bps) = (self.most(Direction::Out), self.most(Direction::In));
         let empty = Room::new(self);
         let phase_s = |transfers: &[usize]| {
@@ -45,7 +50,7 @@ impl Problem {
         self.phases
             .iter()
             .map(|(_, range)| phase_s(&self.by_phase[range.clone()]))
-            .sum()
+            .collect()
     }
 
     /// The bytes that `task` on `host` cannot exchange within it, at least.
@@ -99,7 +104,7 @@ impl Problem {
     }
 
     /// For each host, the most it can send or receive over all its links together, in bit/s.
-    fn most(&self, direction: Direction) -> Vec<f64> {
+    pub(crate) fn most(&self, direction: Direction) -> Vec<f64> {
         let most_of = |m: usize| {
             let (mut near, mut far) = (0.0, 0.0);
             for n in (0..self.hosts.len()).filter(|&n| n != m) {
@@ -120,8 +125,9 @@ impl Problem {
     }
 }
 
+/// Whether a host sends or receives.
 #[derive(Clone, Copy)]
-enum Direction {
+pub(crate) enum Direction {
     Out,
     In,
 }

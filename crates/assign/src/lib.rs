@@ -2,7 +2,8 @@
 //!
 //! In goes a [`Problem`]: tasks with their needs and transfers, hosts with their capacity, and what the network
 //! between them was measured to carry. A [`Policy`] turns it into an [`Assignment`], [`Problem::evaluate`] gives the
-//! [`Completion`] of any assignment, and [`Problem::bound_s`] a time that no assignment can beat.
+//! [`Completion`] of any assignment, and [`Problem::bound_s`] and
+//! [`Problem::sets_bound_s`] are times that no assignment can beat.
 //!
 //! Units: bytes, bit/s, seconds and CPU cores. Rates may be infinite, which means unlimited. Hosts, tasks and groups
 //! are known by their index in the problem; names serve messages only. Nothing here reads a clock, a file or an
@@ -12,6 +13,7 @@ mod anneal;
 mod baselines;
 mod bound;
 mod completion;
+mod connected;
 mod error;
 mod explain;
 mod greedy;
@@ -24,6 +26,7 @@ mod problem;
 mod room;
 mod rules;
 mod search;
+mod sets;
 mod starts;
 mod tree;
 mod units;

@@ -298,6 +298,11 @@ impl Problem {
     fn bound_s(&self, py: Python<'_>) -> f64 {
         py.detach(|| self.0.bound_s())
     }
+
+    /// A better such time, which takes longer to find; `cap_s` is that of a known assignment.
+    fn sets_bound_s(&self, py: Python<'_>, cap_s: f64, work: u64) -> f64 {
+        py.detach(|| self.0.sets_bound_s(cap_s, work))
+    }
 }
 
 impl Problem {

@@ -49,6 +49,9 @@ def place(
     rate_error: Annotated[
         float, typer.Option("--rate-error", help="Relative error of a measured rate.", min=0, max=0.99)
     ] = 0.09,
+    least_saving: Annotated[
+        float, typer.Option("--least-saving", help="Seconds; saving less is not worth it.", min=0, max=1e9)
+    ] = 0.1,
     robust: Annotated[bool, typer.Option("--robust", help="Plan for the lower end of each rate's interval.")] = False,
     max_hosts: Annotated[int | None, typer.Option("--max-hosts", help="Hosts used at most.", min=1)] = None,
     max_price: Annotated[
@@ -104,7 +107,11 @@ def place(
 
     answer = spend(net, goal, within, under, Limits(max_hosts, max_price))
     result = answer.placement.model_copy(update={"elapsed_s": 0.0} if untimed else {})
-    gain = None if there else worth(net, loaded, result, sharing=sharing, rate_error=rate_error, seed=seed)
+    gain = None
+    if not there:
+        gain = worth(
+            net, loaded, result, sharing=sharing, rate_error=rate_error, least_saving_s=least_saving, seed=seed
+        )
     explanation = None
     if explain:
         explanation = reason(net, loaded, result, sharing=sharing, running=there, allowed=allowed, limits=answer.limits)

@@ -32,16 +32,27 @@ def sequence(
         Path | None,
         typer.Option("-o", "--output", help="Write where all were placed first.", metavar="P.placement.json"),
     ] = None,
+    migrated: Annotated[
+        Path | None,
+        typer.Option(
+            "--migrated",
+            help="With -o: write the Apps with their migrations there, and where all tasks are before and after.",
+            metavar="FOLDER",
+        ),
+    ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Place applications as they arrive, what runs being cross traffic, and migrate tasks where it pays."""
-    from gavotte.formats.app import read_app
+    from gavotte.formats.app import read_app, write_app
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import write_placement
     from gavotte.place import sequence as place_in_sequence
+    from gavotte.place import state_of, unfold
     from gavotte.simulate import Advance
 
+    if migrated is not None and (output is None or every is None):
+        raise typer.BadParameter("--migrated goes with --every and with -o: `run` takes both what it and -o write")
     if (every is None) != (migration_cost is None):
         raise typer.BadParameter("--every and --migration-cost go together: what pays depends on both")
     cost_s = migration_cost or 0.0
@@ -57,8 +68,13 @@ def sequence(
         time_limit_s=time_limit,
         threads=threads,
     )
+    unfolded, placement = loaded, done.placement
+    if migrated is not None:
+        unfolded, placement = unfold(loaded, done, state_of(net, cost_s))
+        for app in unfolded:
+            write_app(migrated / f"{app.name}.app.toml", app)
     if output is not None:
-        write_placement(output, done.placement)
+        write_placement(output, placement)
     if as_json:
         emit_json(_document(done, every, cost_s))
     else:
@@ -66,7 +82,8 @@ def sequence(
         note(f"sum of running times {done.sum_s:.3f} s by the fluid model; {method}, seed {seed}")
     if output is not None:
         moved = sum(len(review.decision.moves) for review in done.reviews)
-        note(f"wrote {output}" + (f", without the {moved} migrations" if moved else ""))
+        how = "with" if migrated is not None else "without"
+        note(f"wrote {output}" + (f", {how} the {moved} migrations" if moved else ""))
 
 
 def _emit(done: InSequence) -> None:

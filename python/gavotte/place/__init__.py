@@ -10,6 +10,7 @@ from gavotte.place.running import Running
 from gavotte.place.selecting import select_hosts
 from gavotte.place.sequencing import Arrival, InSequence, Review, arrive, sequence
 from gavotte.place.thrift import GOALS, spend
+from gavotte.place.unfolding import state_of, unfold
 from gavotte.place.worth import Worth, worth
 
 __all__ = [
@@ -38,6 +39,8 @@ __all__ = [
     "select_hosts",
     "sequence",
     "spend",
+    "state_of",
+    "unfold",
     "worst_case",
     "worth",
 ]

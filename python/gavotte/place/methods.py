@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,12 @@ LATEST = 3.0
 
 EXACT_LITERALS = 60_000
 """Largest model, in literals, for which `auto` tries a proof."""
+
+BOUND_WORK_PER_S = 50_000_000
+"""Sets times hosts that a bound by sets looks at for a second of the time limit: a tenth of that second, about."""
+
+BOUND_PLACES = 60_000
+"""Most tasks times hosts for which `auto` seeks that bound. Beyond, the work does not suffice for one of any use."""
 
 _Hosts = npt.NDArray[np.uint32]
 
@@ -101,7 +107,9 @@ def run_method(instance: Instance, method: str, effort: Effort) -> Outcome:
         GavotteError: when the problem is too large for it.
     """
     if method == "auto":
-        method = "optimal" if literals(instance) <= EXACT_LITERALS else "search"
+        if literals(instance) > EXACT_LITERALS:
+            return _bounded(instance, _search(instance, effort), effort)
+        method = "optimal"
     if method == "search":
         return _search(instance, effort)
     if method == "optimal":
@@ -141,12 +149,24 @@ def _search(instance: Instance, effort: Effort, starts: Sequence[_Hosts] = (), s
     return Outcome(found.hosts, 0.0, found.stopped, "search")
 
 
+def _bounded(instance: Instance, found: Outcome, effort: Effort) -> Outcome:
+    """The same with a proof of how much better any placement could be."""
+    if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES:
+        return found
+    return replace(found, bound_s=_bound_s(instance, seconds(instance, found.hosts), effort))
+
+
+def _bound_s(instance: Instance, cap_s: float, effort: Effort) -> float:
+    """The best bound without a solver, given the time of a placement."""
+    return instance.core.sets_bound_s(cap_s, int(effort.limit_s * BOUND_WORK_PER_S))
+
+
 def _optimal(instance: Instance, effort: Effort) -> Outcome:
     steps = effort.steps(len(instance.tasks))
     warm = _search(instance, effort, steps=min(steps, WARM_STEPS))
-    bound_s = instance.core.bound_s()
     cap_s = seconds(instance, warm.hosts)
-    if cap_s <= bound_s or not math.isfinite(cap_s):
+    bound_s = _bound_s(instance, cap_s, effort)
+    if cap_s <= bound_s * (1 + PROVEN) or not math.isfinite(cap_s):
         return Outcome(warm.hosts, bound_s, warm.stopped, "optimal")
     best, stopped = warm.hosts, warm.stopped
     for share, left in ((FIRST_SHARE, steps - WARM_STEPS), (1 - FIRST_SHARE, 0)):
@@ -164,6 +184,11 @@ def _optimal(instance: Instance, effort: Effort) -> Outcome:
         if left > 0:
             more = _search(instance, effort, [best], min(left, MORE_STEPS))
             best, stopped = more.hosts, stopped or more.stopped
+            if seconds(instance, best) < cap_s:  # of a shorter time more can be proven
+                cap_s = seconds(instance, best)
+                bound_s = max(bound_s, _bound_s(instance, cap_s, effort))
+            if cap_s <= bound_s * (1 + PROVEN):
+                break
     return Outcome(best, bound_s, stopped, "optimal")
 
 

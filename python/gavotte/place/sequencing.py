@@ -45,13 +45,18 @@ class Review:
 
     Attributes:
         time_s: when.
-        apps: the applications that ran then.
+        live: the applications that ran then, with the bytes that were still to come.
         decision: what was done.
     """
 
     time_s: float
-    apps: list[str]
+    live: list[Live]
     decision: Decision
+
+    @property
+    def apps(self) -> list[str]:
+        """Names of the applications that ran then."""
+        return [one.app.name for one in self.live]
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class InSequence:
         reviews: in order of time.
         running_s: application to how long it ran, from its arrival; standing still included.
         placement: all applications as they were first placed, which `run` and `simulate` replay with their arrivals;
-            its completion is from the first arrival to the last end if nothing ever migrates.
+            its completion is from the first arrival to the last end if nothing ever migrates. `unfold` adds migrations.
         final: application to task to host, when it ended.
     """
 
@@ -225,7 +230,7 @@ def sequence(
             time_limit_s=time_limit_s,
             threads=threads,
         )
-        reviews.append(Review(now_s, [one.app.name for one in live], decision))
+        reviews.append(Review(now_s, live, decision))
         live = [
             Live(one.app, places, pause_s)
             for one, places, pause_s in zip(live, decision.assignments, decision.pause_s, strict=True)

@@ -2,7 +2,8 @@
 
 The gain is over the mean of placements that know nothing of the network (Choreo, section 6). Measured rates are wrong
 by some percent; the same placements are timed again on many networks drawn around the measured one. Where the gain's
-interval reaches zero, or the gain is below the error itself, it is not worth moving anything.
+interval reaches zero, or the gain is below the error itself, it is not worth moving anything. Nor is it where the time
+saved is less than a floor: a fifth of a millisecond is no reason to choose hosts.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ from gavotte.place.placing import hosts_of
 RATE_ERROR = 0.09
 """Relative error of a measured rate: packet trains on EC2 (Choreo, section 4.1: 9 %; 4 % at Rackspace)."""
 
+LEAST_SAVING_S = 0.1
+"""A saving below this is none, unless another floor is given: starting processes on other machines takes longer, and so
+does each path that is measured to place them."""
+
 _DRAWS = 40
 """Networks drawn around the measured one; on large ones fewer, as each costs N^2."""
 
@@ -42,10 +47,12 @@ class Worth:
         low: lower end of the gain's 95 % interval, from the error of the rates.
         high: upper end.
         baseline_s: mean predicted time of random, round-robin and min-machines.
+        saving_s: what is at stake: `baseline_s` less the placement's own time.
+        least_saving_s: the floor below which a saving counts as none.
         rate_spread: standard deviation of the rates between hosts, over their mean: 0 on a uniform network.
         skew: share of all bytes that the busiest tenth of the task pairs exchange: 0.1 where all exchange alike.
         rate_error: the relative error assumed of a rate.
-        worthwhile: whether the gain is beyond doubt, and above the error.
+        worthwhile: whether the gain is beyond doubt, above the error, and saves more than the floor.
         reason: one line for people.
     """
 
@@ -53,11 +60,22 @@ class Worth:
     low: float
     high: float
     baseline_s: float
+    saving_s: float
+    least_saving_s: float
     rate_spread: float
     skew: float
     rate_error: float
     worthwhile: bool
     reason: str
+
+
+@dataclass(frozen=True)
+class _Stake:
+    """Seconds: of blind placements, saved, and what must be saved at least."""
+
+    baseline_s: float
+    saving_s: float
+    least_s: float
 
 
 def worth(
@@ -67,6 +85,7 @@ def worth(
     *,
     sharing: str | None = None,
     rate_error: float = RATE_ERROR,
+    least_saving_s: float = LEAST_SAVING_S,
     seed: int = 0,
 ) -> Worth | None:
     """Says what a Placement is expected to gain.
@@ -77,16 +96,19 @@ def worth(
         placement: from `place`.
         sharing: as when it was made.
         rate_error: relative standard error of a measured rate.
+        least_saving_s: a saving below this is not worth it.
         seed: of the draws.
 
     Returns:
         The expected gain; None if no baseline finds a placement to compare with.
 
     Raises:
-        GavotteError: when the error is not from 0 to 1, or the Placement does not belong to the Apps.
+        GavotteError: when the error is not from 0 to 1, the floor is no time, or the Placement is not of the Apps.
     """
     if not 0 <= rate_error < 1:
         raise GavotteError(f"a relative rate error of {rate_error:g} makes no sense", hint="use 0 to 1")
+    if not 0 <= least_saving_s < math.inf:
+        raise GavotteError(f"a least saving of {least_saving_s:g} s makes no sense", hint="use 0 or more seconds")
     sharing = sharing or network.sharing
     instance = build_instance(network, apps, sharing)
     ours = hosts_of(instance, placement.assignment)
@@ -108,21 +130,23 @@ def worth(
         core = build_instance(drawn, apps, sharing).core
         baseline_s = float(np.mean([np.mean([core.evaluate(hosts).seconds for hosts in found]) for found in blind]))
         ours_s = core.evaluate(ours).seconds
-        gains.append((1 - ours_s / baseline_s if baseline_s > 0 else 0.0, baseline_s))
-    gain, baseline_s = gains[0]
-    deviation = float(np.std([value for value, _ in gains[1:]]))
+        gains.append((1 - ours_s / baseline_s if baseline_s > 0 else 0.0, baseline_s, baseline_s - ours_s))
+    gain, baseline_s, saving_s = gains[0]
+    deviation = float(np.std([value for value, _, _ in gains[1:]]))
     low, high = gain - _HALF_WIDTH * deviation, gain + _HALF_WIDTH * deviation
-    reason = _reason(gain, low, rate_error, baseline_s, names)
+    reason = _reason(gain, low, rate_error, _Stake(baseline_s, saving_s, least_saving_s), names)
     return Worth(
         gain=gain,
         low=low,
         high=high,
         baseline_s=baseline_s,
+        saving_s=saving_s,
+        least_saving_s=least_saving_s,
         rate_spread=rate_spread(network),
         skew=skew(apps),
         rate_error=rate_error,
         worthwhile=not reason,
-        reason=reason or f"{gain:.0%} sooner than placing blindly ({low:.0%} to {high:.0%})",
+        reason=reason or f"{gain:.0%} sooner than placing blindly ({low:.0%} to {high:.0%}), {saving_s:.3g} s saved",
     )
 
 
@@ -151,12 +175,17 @@ def skew(apps: Sequence[App]) -> float:
     return sum(most) / total if total else 0.0
 
 
-def _reason(gain: float, low: float, rate_error: float, baseline_s: float, names: Sequence[str]) -> str:
+def _reason(gain: float, low: float, rate_error: float, stake: _Stake, names: Sequence[str]) -> str:
     """Why it is not worth it; empty if it is."""
-    if baseline_s == 0:
+    if stake.baseline_s == 0:
         return f"nothing of {', '.join(names)} has to cross a limited link: any placement will do"
     if gain < 0:
         return f"this placement is {-gain:.0%} later than placing blindly; use --method auto"
+    if stake.saving_s < stake.least_s:
+        return (
+            f"only {stake.saving_s:.2g} s of {stake.baseline_s:.2g} s are at stake, below the floor of "
+            f"{stake.least_s:g} s: any placement will do"
+        )
     if low <= 0:
         return f"the expected gain of {gain:.0%} may be none (from {low:.0%} on): any placement will do"
     if gain < rate_error:

@@ -168,6 +168,16 @@ proptest! {
     }
 
     #[test]
+    fn bound_by_sets_is_between_the_stars_and_the_optimum(parts in parts(6), slack in 1.0..4.0_f64) {
+        let problem = Problem::new(parts).expect("a sound problem");
+        if let Some(optimum_s) = optimum(&problem) {
+            let bound_s = problem.sets_bound_s(optimum_s * slack, 50_000);
+            prop_assert!(bound_s <= optimum_s * ROUNDING, "bound {bound_s} s, optimum {optimum_s} s");
+            prop_assert!(bound_s * ROUNDING >= problem.bound_s().min(optimum_s));
+        }
+    }
+
+    #[test]
     fn placements_are_feasible_repeatable_and_not_below_the_bound(parts in parts(12), seed in any::<u64>()) {
         let problem = Problem::new(parts).expect("a sound problem");
         let bound_s = problem.bound_s();
@@ -280,4 +290,51 @@ fn bound_is_tight_where_one_task_must_send_all() {
     let tasks = vec![task("a", 1.0), task("b", 1.0)];
     let parts = uniform(tasks, vec![transfer(0, 1, 1_000_000)], 2, 1.0, 8e6);
     assert!((Problem::new(parts).expect("sound").bound_s() - 1.0).abs() < 1e-12);
+}
+
+/// A ring of equal tasks, each sending the next one 1 MB, on hosts of 8 Mbit/s that hold three.
+fn ring_of(count: usize) -> Problem {
+    let tasks = (0..count).map(|_| task("t", 1.0)).collect();
+    let transfers = (0..count).map(|i| transfer(i, (i + 1) % count, 1_000_000)).collect();
+    let mut parts = uniform(tasks, transfers, count, 3.0, f64::INFINITY);
+    parts.sharing = Sharing::Hose;
+    parts
+        .hosts
+        .iter_mut()
+        .for_each(|host| (host.egress_bps, host.ingress_bps) = (8e6, 8e6));
+    Problem::new(parts).expect("sound")
+}
+
+#[test]
+fn bound_by_sets_proves_what_stars_do_not() {
+    // Whatever is together, something leaves each host: 1 s. A star of two tasks fits on a host and proves nothing.
+    let problem = ring_of(12);
+    assert!(problem.bound_s() < 1e-12);
+    let bound_s = problem.sets_bound_s(2.0, 1_000_000);
+    assert!(bound_s > 0.98 && bound_s <= 1.0, "bound {bound_s} s");
+}
+
+#[test]
+fn bound_by_sets_leaves_light_edges_out_where_sets_are_too_many() {
+    // The ring of before among 60 tasks that all exchange single bytes: too many connected sets to list.
+    let count = 60;
+    let mut parts = uniform(
+        (0..count).map(|_| task("t", 1.0)).collect(),
+        Vec::new(),
+        count,
+        6.0,
+        f64::INFINITY,
+    );
+    parts.sharing = Sharing::Hose;
+    parts
+        .hosts
+        .iter_mut()
+        .for_each(|host| (host.egress_bps, host.ingress_bps) = (8e6, 8e6));
+    for one in 0..count {
+        parts
+            .transfers
+            .extend((1..count).map(|step| transfer(one, (one + step) % count, if step == 1 { 1_000_000 } else { 1 })));
+    }
+    let bound_s = Problem::new(parts).expect("sound").sets_bound_s(2.0, 1_000_000);
+    assert!(bound_s > 0.98 && bound_s <= 1.0001, "bound {bound_s} s");
 }

@@ -1,0 +1,139 @@
+//! The connected sets of tasks that a host can hold, each listed once (Wernicke's ESU, 2006).
+
+use std::ops::ControlFlow;
+
+use crate::problem::Problem;
+use crate::units::Edge;
+
+/// Connected sets looked at, at most, before lighter edges are left out.
+const MOST_SEEN: usize = 300_000;
+
+/// Connected sets that may be used, at most.
+const MOST_KEPT: usize = 100_000;
+
+/// A connected set of units.
+pub(crate) struct Set {
+    pub(crate) units: Vec<u32>,
+    pub(crate) nano_cores: u64,
+    /// What its units send others.
+    pub(crate) out_bytes: f64,
+    /// What others send them.
+    pub(crate) in_bytes: f64,
+}
+
+/// Who exchanges bytes with whom, in either direction.
+pub(crate) struct Graph<'a> {
+    problem: &'a Problem,
+    /// For each unit its partners, ascending, with the bytes of both directions.
+    partners: Vec<Vec<(usize, u64)>>,
+    out_bytes: Vec<u64>,
+    in_bytes: Vec<u64>,
+    most_nanos: u64,
+}
+
+impl<'a> Graph<'a> {
+    pub(crate) fn new(problem: &'a Problem, edges: &[Edge], most_nanos: u64) -> Self {
+        let count = problem.units.members.len();
+        let mut graph = Self {
+            problem,
+            partners: vec![Vec::new(); count],
+            out_bytes: vec![0; count],
+            in_bytes: vec![0; count],
+            most_nanos,
+        };
+        for edge in edges.iter().filter(|edge| edge.bytes > 0) {
+            graph.out_bytes[edge.source] += edge.bytes;
+            graph.in_bytes[edge.target] += edge.bytes;
+            graph.partners[edge.source].push((edge.target, edge.bytes));
+            graph.partners[edge.target].push((edge.source, edge.bytes));
+        }
+        for list in &mut graph.partners {
+            list.sort_unstable();
+            list.dedup_by(|next, first| {
+                let same = next.0 == first.0;
+                first.1 += if same { next.1 } else { 0 };
+                same
+            });
+        }
+        graph
+    }
+
+    /// The connected sets of which `holds` is true; `None` if they are too many.
+    pub(crate) fn sets(&self, holds: &dyn Fn(&Set) -> bool) -> Option<Vec<Set>> {
+        let mut seen = 0;
+        let mut sets = Vec::new();
+        let whole = self.each_set(&mut |set| {
+            seen += 1;
+            if holds(&set) {
+                sets.push(set);
+            }
+            if seen > MOST_SEEN || sets.len() > MOST_KEPT {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+        whole.is_continue().then_some(sets)
+    }
+
+    /// Calls `tell` once for each connected set that the largest host holds and whose units may be together.
+    fn each_set(&self, tell: &mut dyn FnMut(Set) -> ControlFlow<()>) -> ControlFlow<()> {
+        // How many units of the set are a unit's partners or itself: 0 = neither in the set nor beside it.
+        let mut near = vec![0_u32; self.partners.len()];
+        for root in 0..self.partners.len() {
+            self.grow(root, root, &mut Vec::new(), (0, 0), &mut near, Vec::new(), tell)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Adds a unit to a set, and then each of those that may follow. `taken` are its nano-cores and inner bytes.
+    #[allow(clippy::too_many_arguments, reason = "the state of a recursion")]
+    fn grow(
+        &self,
+        root: usize,
+        unit: usize,
+        set: &mut Vec<u32>,
+        taken: (u64, u64),
+        near: &mut [u32],
+        mut next: Vec<usize>,
+        tell: &mut dyn FnMut(Set) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let units = &self.problem.units;
+        let nano_cores = taken.0 + units.cores[unit];
+        if nano_cores > self.most_nanos
+            || set
+                .iter()
+                .chain([&(unit as u32)])
+                .any(|&other| units.apart[unit].binary_search(&(other as usize)).is_ok())
+        {
+            return ControlFlow::Continue(());
+        }
+        let inner = self.partners[unit]
+            .iter()
+            .filter(|(other, _)| set.contains(&(*other as u32)));
+        let inner_bytes = taken.1 + inner.map(|&(_, bytes)| bytes).sum::<u64>();
+        set.push(unit as u32);
+        let sum = |of: &[u64]| set.iter().map(|&unit| of[unit as usize]).sum::<u64>();
+        let found = Set {
+            units: set.clone(),
+            nano_cores,
+            out_bytes: (sum(&self.out_bytes) - inner_bytes) as f64,
+            in_bytes: (sum(&self.in_bytes) - inner_bytes) as f64,
+        };
+        tell(found)?;
+        for &(other, _) in &self.partners[unit] {
+            if other > root && near[other] == 0 {
+                next.push(other);
+            }
+        }
+        near[unit] += 1;
+        self.partners[unit].iter().for_each(|&(other, _)| near[other] += 1);
+        while let Some(other) = next.pop() {
+            self.grow(root, other, set, (nano_cores, inner_bytes), near, next.clone(), tell)?;
+        }
+        self.partners[unit].iter().for_each(|&(other, _)| near[other] -= 1);
+        near[unit] -= 1;
+        set.pop();
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,278 @@
+//! A proven lower bound on the completion time from the sets of tasks that a host can hold.
+//!
+//! Whatever is on a host, the bytes between its tasks and all others must pass the host's links. So within a time `T` a
+//! host holds only sets whose cut is small enough, and every task must be in one of them: a set partition, whose
+//! linear relaxation is strong where that of single tasks says nothing. Its dual is used: with any values of the
+//! tasks, if all hosts together cannot hold as much value as the tasks have, no placement takes `T` or less. Good
+//! values are found by subgradient steps (Held and Karp), the largest such `T` by bisection.
+//!
+//! Tasks that exchange nothing have nothing to save by being together: the cut of a set is the sum of the cuts of its
+//! connected parts. So connected sets alone are listed (Wernicke's ESU, 2006), and a knapsack over rounded-down
+//! cores and times joins them. If they are too many, the lightest edges are left out, which only makes cuts smaller.
+
+use crate::bound::Direction;
+use crate::connected::{Graph, Set};
+use crate::problem::Problem;
+use crate::units::Edge;
+
+/// Steps of bisection: the bound is then known to a thousandth of what there was to gain.
+const ROUNDS: u32 = 10;
+
+/// A time shorter than a known one by this share is tried first: if it is too short, the known one is the least.
+const LESS: f64 = 5e-7;
+
+/// Parts of a host's time, and of its cores if they are not few multiples of what tasks need.
+const TIME_PARTS: usize = 32;
+const CORE_PARTS: usize = 16;
+
+/// Times within this of each other are the same: rates are sums of floating-point numbers.
+const SAME: f64 = 1e-9;
+
+impl Problem {
+    /// No assignment completes sooner than this, in seconds; at least [`Problem::bound_s`] and at most `cap_s`.
+    ///
+    /// `cap_s` is the time of a known assignment. `work` counts sets times hosts that are looked at, about a few
+    /// nanoseconds each; the bound depends on it and on nothing else outside the problem.
+    pub fn sets_bound_s(&self, cap_s: f64, work: u64) -> f64 {
+        let stars_s = self.phase_bounds_s();
+        let all_s: f64 = stars_s.iter().sum();
+        if !cap_s.is_finite() || all_s >= cap_s {
+            return all_s.min(cap_s);
+        }
+        let share = work / stars_s.len().max(1) as u64;
+        let bounds_s = stars_s.iter().enumerate().map(|(phase, &star_s)| {
+            let phase_cap_s = cap_s - (all_s - star_s);
+            Partition::new(self, phase, phase_cap_s).map_or(star_s, |sets| sets.bound_s(star_s, phase_cap_s, share))
+        });
+        bounds_s.sum::<f64>().min(cap_s)
+    }
+}
+
+/// What one host offers.
+struct Place {
+    nano_cores: u64,
+    /// Seconds of a byte out, and of one in, at the most that all links together carry.
+    out_s: f64,
+    in_s: f64,
+    /// Nano-cores of a part, and how many parts there are.
+    core_part: u64,
+    core_parts: usize,
+}
+
+/// Seconds of some bytes; none take none, even where nothing can pass.
+fn time_s(bytes: f64, each_s: f64) -> f64 {
+    if bytes == 0.0 { 0.0 } else { bytes * each_s }
+}
+
+impl Set {
+    fn times_s(&self, place: &Place) -> (f64, f64) {
+        (time_s(self.out_bytes, place.out_s), time_s(self.in_bytes, place.in_s))
+    }
+}
+
+/// The set partition of one phase.
+struct Partition<'a> {
+    problem: &'a Problem,
+    places: Vec<Place>,
+    sets: Vec<Set>,
+}
+
+impl<'a> Partition<'a> {
+    /// Lists the sets that some host can hold within `cap_s`; `None` if nothing is sent.
+    fn new(problem: &'a Problem, phase: usize, cap_s: f64) -> Option<Self> {
+        let mut edges: Vec<Edge> = problem
+            .units
+            .edges
+            .iter()
+            .filter(|edge| edge.phase == phase)
+            .copied()
+            .collect();
+        let places = places(problem);
+        let most = places.iter().map(|place| place.nano_cores).max()?;
+        edges.sort_by_key(|edge| std::cmp::Reverse(edge.bytes));
+        let holds = |set: &Set| {
+            places.iter().enumerate().any(|(host, place)| {
+                let (out_s, in_s) = set.times_s(place);
+                let fits = set.nano_cores <= place.nano_cores && out_s.max(in_s) <= cap_s * (1.0 + SAME);
+                fits && allows(problem, set, host)
+            })
+        };
+        // As many of the heaviest edges as leave few enough sets.
+        let (mut kept, mut tried, mut too_many) = (None, edges.len(), edges.len() + 1);
+        let mut enough = 0;
+        while tried > enough {
+            if let Some(sets) = Graph::new(problem, &edges[..tried], most).sets(&holds) {
+                (kept, enough) = (Some(sets), tried);
+            } else {
+                too_many = tried;
+            }
+            tried = usize::midpoint(enough, too_many);
+        }
+        kept.map(|sets| Self { problem, places, sets })
+    }
+
+    /// The largest time that is found to be too short, from `least_s` up to `cap_s`.
+    fn bound_s(&self, least_s: f64, cap_s: f64, work: u64) -> f64 {
+        let cost = (self.sets.len() * self.places.len()).max(1) as u64 * u64::from(ROUNDS);
+        let steps = (work / cost).clamp(10, 1000);
+        let mut values = vec![1.0; self.problem.units.members.len()];
+        let (mut low_s, mut high_s) = (least_s, cap_s);
+        let mut tried_s = cap_s * (1.0 - LESS);
+        for _ in 0..ROUNDS {
+            // Values that proved a time too short are a good start for the next one.
+            let mut tried = values.clone();
+            if self.too_short(tried_s, &mut tried, steps) {
+                (low_s, values) = (tried_s, tried);
+            } else {
+                high_s = tried_s;
+            }
+            if low_s >= cap_s * (1.0 - LESS) {
+                break;
+            }
+            tried_s = f64::midpoint(low_s, high_s);
+        }
+        low_s
+    }
+
+    /// Whether values are found that all hosts together cannot hold within `time_s`.
+    fn too_short(&self, time_s: f64, values: &mut [f64], steps: u64) -> bool {
+        let whole = values.len() as f64;
+        for _ in 0..steps {
+            let worth: Vec<f64> = self
+                .sets
+                .iter()
+                .map(|set| set.units.iter().map(|&unit| values[unit as usize]).sum())
+                .collect();
+            let mut held = vec![0.0; values.len()];
+            let most: f64 = (0..self.places.len())
+                .map(|host| self.hold(host, time_s, &worth, values, &mut held))
+                .sum();
+            let missing = values.iter().sum::<f64>() - most;
+            if missing > SAME * values.iter().map(|value| value.abs()).sum::<f64>() {
+                return true;
+            }
+            let square: f64 = held.iter().map(|held| (1.0 - held) * (1.0 - held)).sum();
+            if square == 0.0 {
+                return false;
+            }
+            // Polyak's step towards a little more than can be held.
+            let step = (0.01 * whole - missing) / square;
+            for (value, held) in values.iter_mut().zip(&held) {
+                *value += step * (1.0 - held);
+            }
+        }
+        false
+    }
+
+    /// The most value that a host can hold within a time, at least; adds 1 to `held` for each unit in it.
+    fn hold(&self, host: usize, time_s: f64, worth: &[f64], values: &[f64], held: &mut [f64]) -> f64 {
+        let place = &self.places[host];
+        let limit_s = time_s * (1.0 + SAME);
+        let columns = TIME_PARTS + 1;
+        let mut best: Vec<Option<usize>> = vec![None; (place.core_parts + 1) * columns];
+        let mut free = Vec::new();
+        for (at, set) in self.sets.iter().enumerate() {
+            let (out_s, in_s) = set.times_s(place);
+            if worth[at] <= 0.0 || set.nano_cores > place.nano_cores || out_s > limit_s || in_s > limit_s {
+                continue;
+            }
+            if !allows(self.problem, set, host) {
+                continue;
+            }
+            let cores = (set.nano_cores / place.core_part) as usize;
+            let part = (f64::midpoint(out_s, in_s) / limit_s * TIME_PARTS as f64) as usize;
+            if cores == 0 && part == 0 {
+                free.push(at);
+            } else {
+                let cell = &mut best[cores * columns + part.min(TIME_PARTS)];
+                if cell.is_none_or(|other| worth[at] > worth[other]) {
+                    *cell = Some(at);
+                }
+            }
+        }
+        let mut most = 0.0;
+        // Sets that take nothing can all be there, each unit once.
+        let mut inside = vec![false; values.len()];
+        for unit in free
+            .iter()
+            .flat_map(|&at| &self.sets[at].units)
+            .map(|&unit| unit as usize)
+        {
+            if !std::mem::replace(&mut inside[unit], true) && values[unit] > 0.0 {
+                most += values[unit];
+                held[unit] += 1.0;
+            }
+        }
+        let (packed, chosen) = pack(&best, worth, place.core_parts);
+        for unit in chosen.into_iter().flat_map(|at| &self.sets[at].units) {
+            held[*unit as usize] += 1.0;
+        }
+        most + packed
+    }
+}
+
+/// The most worth of sets, any number of times each, whose parts of cores and time do not exceed all; and those sets.
+///
+/// `best` is for each part of cores and of time, the best set that takes so much.
+fn pack(best: &[Option<usize>], worth: &[f64], core_parts: usize) -> (f64, Vec<usize>) {
+    let columns = TIME_PARTS + 1;
+    let mut items: Vec<(usize, usize, usize)> = Vec::new();
+    for (cell, set) in best.iter().enumerate() {
+        let (cores, part) = (cell / columns, cell % columns);
+        if let Some(set) = *set {
+            // In this order, whatever takes no more of both came before.
+            let beaten = |&(c, p, other): &(usize, usize, usize)| c <= cores && p <= part && worth[other] >= worth[set];
+            if !items.iter().any(beaten) {
+                items.push((cores, part, set));
+            }
+        }
+    }
+    let mut table = vec![(0.0_f64, None); (core_parts + 1) * columns];
+    for cell in 0..table.len() {
+        let (cores, part) = (cell / columns, cell % columns);
+        for &(c, p, set) in &items {
+            if c <= cores && p <= part {
+                let total = worth[set] + table[(cores - c) * columns + part - p].0;
+                if total > table[cell].0 {
+                    table[cell] = (total, Some((c, p, set)));
+                }
+            }
+        }
+    }
+    let mut chosen = Vec::new();
+    let mut cell = table.len() - 1;
+    while let Some((c, p, set)) = table[cell].1 {
+        chosen.push(set);
+        cell -= c * columns + p;
+    }
+    (table[table.len() - 1].0, chosen)
+}
+
+fn places(problem: &Problem) -> Vec<Place> {
+    let (out_bps, in_bps) = (problem.most(Direction::Out), problem.most(Direction::In));
+    let common = problem.units.cores.iter().copied().fold(0, gcd);
+    let place = |m: usize| {
+        let nano_cores = crate::room::Cores::offered(problem.hosts[m].cpus).nanos();
+        let few = common > 0 && nano_cores / common <= CORE_PARTS as u64;
+        let core_part = if few { common } else { nano_cores / CORE_PARTS as u64 }.max(1);
+        Place {
+            nano_cores,
+            out_s: 8.0 / out_bps[m],
+            in_s: 8.0 / in_bps[m],
+            core_part,
+            core_parts: (nano_cores / core_part) as usize,
+        }
+    };
+    (0..problem.hosts.len()).map(place).collect()
+}
+
+fn gcd(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { gcd(other, one % other) }
+}
+
+fn allows(problem: &Problem, set: &Set, host: usize) -> bool {
+    let allowed = &problem.units.allowed;
+    set.units
+        .iter()
+        .all(|&unit| allowed[unit as usize].as_ref().is_none_or(|mask| mask[host]))
+}
