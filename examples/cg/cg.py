@@ -40,8 +40,8 @@ def exchanger(comm: MPI.Intracomm, how: str):  # type: ignore[no-untyped-def]
         return both
     import gavotte.mpi as along
 
-    up, down = along.read_trees(how)
-    return lambda mine, whole: along.allgather(comm, mine, whole, (up, down))
+    trees = along.read_trees(how)
+    return lambda mine, whole: along.allgather(comm, mine, whole, trees)
 
 
 def multiplied(whole: Floats, first: int, last: int, side: int, shift: float) -> Floats:

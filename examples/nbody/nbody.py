@@ -38,8 +38,8 @@ def exchanger(comm: MPI.Intracomm, how: str):  # type: ignore[no-untyped-def]
         return both
     import gavotte.mpi as along
 
-    up, down = along.read_trees(how)
-    return lambda mine, whole: along.allgather(comm, mine, whole, (up, down))
+    trees = along.read_trees(how)
+    return lambda mine, whole: along.allgather(comm, mine, whole, trees)
 
 
 def acceleration(mine: Floats, whole: Floats) -> Floats:

@@ -1,5 +1,6 @@
 /*
- * Runs MPI_Bcast, MPI_Reduce, MPI_Scatter and MPI_Gather of an unchanged program along given trees.
+ * Runs MPI_Bcast, MPI_Reduce, MPI_Scatter, MPI_Gather, MPI_Allgather and MPI_Allreduce of an unchanged program along
+ * given trees and rings.
  *
  *     mpicc -O2 -shared -fPIC -o libgavotte-mpi.so shim.c -lm      (or: gavotte shim -o libgavotte-mpi.so)
  *     LD_PRELOAD=./libgavotte-mpi.so GAVOTTE_TREES=trees.txt       in the environment of every rank
@@ -18,9 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { BROADCAST, REDUCE, SCATTER, GATHER, OPERATIONS };
-static const char *const NAMES[OPERATIONS] = {"broadcast", "reduce", "scatter", "gather"};
 
 enum { SLOTS = 4 }; /* segments of a reduction that are under way to one rank */
 
@@ -82,12 +80,15 @@ static int usable(MPI_Comm comm, MPI_Comm *shadow) {
     return ready && comm != MPI_COMM_NULL && (*shadow = shadow_of(comm)) != MPI_COMM_NULL;
 }
 
+/* The tree or ring, or the first of two trees, for an operation; `root` is -1 where it has none. */
 static const Tree *choose(int operation, int root, double bytes) {
     const Tree *best = NULL;
-    double room = operation == SCATTER || operation == GATHER ? (double)INT_MAX / (ranks ? ranks : 1) : INT_MAX;
+    int blocks = operation == SCATTER || operation == GATHER || operation == ALLGATHER;
+    int first = operation == ALLGATHER ? UP_OF_GATHER : operation == ALLREDUCE ? UP_OF_REDUCE : operation;
+    double room = blocks ? (double)INT_MAX / (ranks ? ranks : 1) : INT_MAX;
     for (int i = 0; bytes > 0 && bytes >= min_bytes && bytes <= room && i < tree_count; i++) {
         const Tree *tree = &trees[i];
-        if (tree->operation != operation || tree->root != root) continue;
+        if ((tree->kind != operation && tree->kind != first) || (root >= 0 && tree->root != root)) continue;
         if (!best || fabs(log(tree->bytes / bytes)) < fabs(log(best->bytes / bytes))) best = tree;
     }
     (best ? taken : passed)[operation]++;
@@ -192,6 +193,8 @@ static void deal(char *laid, char *block, size_t bytes, size_t place, const Tree
     }
 }
 
+#include "shim_rings.h"
+
 /* ---- the operations ---- */
 
 static int bcast(void *buffer, MPI_Count count, MPI_Datatype type, const Tree *tree, MPI_Comm comm) {
@@ -278,6 +281,44 @@ static int reduce(const void *from, void *to, MPI_Count count, MPI_Datatype type
     return MPI_SUCCESS;
 }
 
+static int allgather(const void *from, MPI_Count count, MPI_Datatype type, void *to, MPI_Count to_count,
+                     MPI_Datatype to_type, size_t bytes, const Tree *tree, MPI_Comm comm) {
+    MPI_Aint low, extent;
+    TRY(PMPI_Type_get_extent(to_type, &low, &extent));
+    if (!tree->members) {
+        int below = from == MPI_IN_PLACE && tree->parent >= 0;
+        if (below) from = (char *)to + extent * to_count * me, count = to_count, type = to_type;
+        TRY(gather(from, count, type, to, to_count, to_type, bytes, tree, comm));
+        return bcast(to, to_count * ranks, to_type, tree + 1, comm);
+    }
+    int plain = is_plain(to_type);
+    char *data = plain ? to : malloc(bytes * ranks);
+    if (!data) return MPI_ERR_NO_MEM;
+    if (from != MPI_IN_PLACE) TRY(pack(from, count, type, data + bytes * me, bytes, comm));
+    else if (!plain) TRY(pack((char *)to + extent * to_count * me, to_count, to_type, data + bytes * me, bytes, comm));
+    TRY(collect_round(data, bytes, tree, comm));
+    for (int i = 0; !plain && i < ranks; i++)
+        TRY(unpack(data + bytes * i, (char *)to + extent * to_count * i, to_count, to_type, bytes, comm));
+    if (!plain) free(data);
+    return MPI_SUCCESS;
+}
+
+static int allreduce(const void *from, void *to, MPI_Count count, MPI_Datatype type, MPI_Op op, const Tree *tree,
+                     MPI_Comm comm) {
+    MPI_Aint low, extent;
+    void *copy = NULL;
+    if (tree->members) return combine_round(from, to, count, type, op, tree, comm);
+    TRY(PMPI_Type_get_extent(type, &low, &extent));
+    if (from == MPI_IN_PLACE && tree->parent >= 0) {
+        /* Elsewhere than at the root, a reduction only reads. */
+        if (!(copy = malloc(count * extent))) return MPI_ERR_NO_MEM;
+        from = memcpy(copy, to, count * extent);
+    }
+    TRY(reduce(from, to, count, type, op, tree, comm));
+    free(copy);
+    return bcast(to, count, type, tree + 1, comm);
+}
+
 static int may_reduce(MPI_Datatype type, MPI_Op op) {
     int commutes = 0;
     if (type == MPI_DATATYPE_NULL || op == MPI_OP_NULL || !is_named(type)) return 0;
@@ -299,7 +340,7 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
 int MPI_Finalize(void) {
     const char *verbose = getenv("GAVOTTE_VERBOSE");
     for (int i = 0; verbose && atoi(verbose) && me == 0 && i < OPERATIONS; i++)
-        fprintf(stderr, "gavotte: %s: %ld along trees, %ld passed on\n", NAMES[i], taken[i], passed[i]);
+        fprintf(stderr, "gavotte: %s: %ld taken over, %ld passed on\n", NAMES[i], taken[i], passed[i]);
     return PMPI_Finalize();
 }
 
@@ -334,6 +375,21 @@ int MPI_Finalize(void) {
         const Tree *tree = choose(GATHER, root, bytes);                                                                \
         return tree ? gather(from, count, type, to, to_count, to_type, (size_t)bytes, tree, own)                       \
                     : PMPI_Gather##suffix(from, count, type, to, to_count, to_type, root, comm);                       \
+    }                                                                                                                  \
+    int MPI_Allgather##suffix(const void *from, COUNT count, MPI_Datatype type, void *to, COUNT to_count,              \
+                              MPI_Datatype to_type, MPI_Comm comm) {                                                   \
+        MPI_Comm own;                                                                                                  \
+        double bytes = usable(comm, &own) ? bytes_of(to_count, to_type) : 0;                                           \
+        const Tree *tree = choose(ALLGATHER, -1, bytes);                                                               \
+        return tree ? allgather(from, count, type, to, to_count, to_type, (size_t)bytes, tree, own)                    \
+                    : PMPI_Allgather##suffix(from, count, type, to, to_count, to_type, comm);                          \
+    }                                                                                                                  \
+    int MPI_Allreduce##suffix(const void *from, void *to, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {  \
+        MPI_Comm own;                                                                                                  \
+        int may = usable(comm, &own) && may_reduce(type, op);                                                          \
+        const Tree *tree = choose(ALLREDUCE, -1, may ? bytes_of(count, type) : 0);                                     \
+        return tree ? allreduce(from, to, count, type, op, tree, own)                                                  \
+                    : PMPI_Allreduce##suffix(from, to, count, type, op, comm);                                         \
     }
 
 DEFINE(int, )
