@@ -16,6 +16,7 @@
 #include <limits.h>
 #include <math.h>
 #include <mpi.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,23 @@ static int is_plain(MPI_Datatype type) {
 
 /* ---- moving bytes ---- */
 
+/* Lets others run meanwhile: where ranks outnumber cores and the library waits busily, the next in the chain may be one
+ * that waits for a core. Costs nothing where nobody else is there to run. */
+static int await_one(MPI_Request *request) {
+    for (int done = 0;;) {
+        TRY(PMPI_Test(request, &done, MPI_STATUS_IGNORE));
+        if (done) return MPI_SUCCESS;
+        sched_yield();
+    }
+}
+
+/* Sends one piece, and waits until it is away. */
+static int pass(const void *part, int count, MPI_Datatype type, int to, MPI_Comm comm) {
+    MPI_Request request;
+    TRY(PMPI_Isend(part, count, type, to, 0, comm, &request));
+    return await_one(&request);
+}
+
 static int pack(const void *from, MPI_Count count, MPI_Datatype type, char *to, size_t bytes, MPI_Comm comm) {
     int at = 0;
     if (is_plain(type)) return memcpy(to, from, bytes), MPI_SUCCESS;
@@ -149,11 +167,11 @@ static int down(char *data, size_t bytes, int shared, const Tree *tree, MPI_Comm
     }
     for (size_t i = 0; i < pieces; i++) {
         size_t length = i + 1 < pieces ? piece : bytes - i * piece;
-        if (tree->parent >= 0) TRY(PMPI_Wait(&coming[i], MPI_STATUS_IGNORE));
+        if (tree->parent >= 0) TRY(await_one(&coming[i]));
         for (int c = 0; c < tree->children; c++) {
             size_t weight = shared ? 1 : tree->weight[c], at = shared ? 0 : tree->at[c];
             const char *part = data + ours * i * piece + at * length;
-            TRY(PMPI_Send(part, (int)(weight * length), MPI_BYTE, tree->child[c], 0, comm));
+            TRY(pass(part, (int)(weight * length), MPI_BYTE, tree->child[c], comm));
         }
     }
     free(coming);
@@ -175,9 +193,9 @@ static int up(char *data, size_t bytes, const Tree *tree, MPI_Comm comm) {
         }
     for (size_t i = 0; i < pieces; i++) {
         size_t length = i + 1 < pieces ? piece : bytes - i * piece;
-        for (int c = 0; c < tree->children; c++) TRY(PMPI_Wait(&coming[i * tree->children + c], MPI_STATUS_IGNORE));
+        for (int c = 0; c < tree->children; c++) TRY(await_one(&coming[i * tree->children + c]));
         if (tree->parent >= 0)
-            TRY(PMPI_Send(data + ours * i * piece, (int)(ours * length), MPI_BYTE, tree->parent, 0, comm));
+            TRY(pass(data + ours * i * piece, (int)(ours * length), MPI_BYTE, tree->parent, comm));
     }
     free(coming);
     return MPI_SUCCESS;
@@ -271,10 +289,10 @@ static int reduce(const void *from, void *to, MPI_Count count, MPI_Datatype type
                 TRY(PMPI_Irecv(slots + next % SLOTS * length * extent, (int)length, type, child, 0, comm,
                                &coming[next % SLOTS]));
             }
-            TRY(PMPI_Wait(&coming[done % SLOTS], MPI_STATUS_IGNORE));
+            TRY(await_one(&coming[done % SLOTS]));
             TRY(PMPI_Reduce_local(slots + done % SLOTS * length * extent, sum + i * length * extent, (int)here, type, op));
         }
-        if (tree->parent >= 0) TRY(PMPI_Send(sum + i * length * extent, (int)here, type, tree->parent, 0, comm));
+        if (tree->parent >= 0) TRY(pass(sum + i * length * extent, (int)here, type, tree->parent, comm));
     }
     if (sum != to && sum != from) free(sum);
     free(slots);

@@ -1,10 +1,5 @@
 /* Messages round a ring, as crates/collective/src/ring.rs times them; part of shim.c. */
 
-/* Sends one piece on, and waits until it is away. */
-static int pass(const void *part, int count, MPI_Datatype type, int to, MPI_Comm comm) {
-    return PMPI_Send(part, count, type, to, 0, comm);
-}
-
 /*
  * Collects everybody's block in `data`, where this rank's stands already. In round r, the member at place i passes on the
  * blocks of group i - r: to the next member, unless it is the last round, and to each rank that hangs from it, but its own.
@@ -37,14 +32,14 @@ static int collect_round(char *data, size_t bytes, const Tree *ring, MPI_Comm co
             for (size_t at = 0; at < bytes; at += piece) {
                 const char *part = data + bytes * block + at;
                 int length = (int)(at + piece < bytes ? piece : bytes - at);
-                if (block != me) TRY(PMPI_Wait(&coming[next++], MPI_STATUS_IGNORE));
+                if (block != me) TRY(await_one(&coming[next++]));
                 if (round + 1 < members) TRY(pass(part, length, MPI_BYTE, after, comm));
                 for (int c = 0; c < ring->children; c++)
                     if (ring->child[c] != block) TRY(pass(part, length, MPI_BYTE, ring->child[c], comm));
             }
         }
     }
-    for (; next < number; next++) TRY(PMPI_Wait(&coming[next], MPI_STATUS_IGNORE));
+    for (; next < number; next++) TRY(await_one(&coming[next]));
     free(coming);
     return MPI_SUCCESS;
 }
@@ -80,7 +75,7 @@ static int combine_hanging(const char *mine, char *to, MPI_Datatype type, MPI_Ai
             length = share_piece(shares, round, piece, &first);
             TRY(pass(mine + first * extent, (int)length, type, ring->parent, comm));
         }
-    for (size_t i = 0; i < number; i++) TRY(PMPI_Wait(&coming[i], MPI_STATUS_IGNORE));
+    for (size_t i = 0; i < number; i++) TRY(await_one(&coming[i]));
     free(coming);
     return MPI_SUCCESS;
 }
@@ -117,7 +112,7 @@ static int combine_member(char *sum, MPI_Datatype type, MPI_Op op, MPI_Aint exte
         int comes = coming[now % window] != MPI_REQUEST_NULL;
         length = share_piece(shares, round, piece, &first);
         char *part = sum + first * extent;
-        TRY(PMPI_Wait(&coming[now % window], MPI_STATUS_IGNORE));
+        TRY(await_one(&coming[now % window]));
         if (comes && round < members)
             TRY(PMPI_Reduce_local(slots + now % window * shares->length * extent, part, (int)length, type, op));
         if (source + 1 < sources) continue;
