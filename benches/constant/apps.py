@@ -4,108 +4,232 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from benches.constant import cloud
-from benches.constant.real import STRANGERS_BYTES, STRANGERS_WAIT_S, calibrated
-from benches.constant.replay import HEURISTIC, best_method
+from benches.constant.replay import best_method
+from benches.constant.stats import saved
 from benches.mpi import IMPLEMENTATIONS, available, launch
 
 from gavotte import lab
-from gavotte.collective import plan
+from gavotte.collective import build_shim, norm_of, plan, shim_text
 from gavotte.errors import GavotteError
-from gavotte.formats.collective import write_collective
-from gavotte.model import METHODS, model
+from gavotte.formats.collective import Collective, Operation, write_collective
+from gavotte.formats.history import Floats
+from gavotte.measure import measure
+from gavotte.measure.methods import bulk
+from gavotte.model import model
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PROGRAMS: dict[str, tuple[list[str], int]] = {
-    "nbody": (["--steps", "30", "--bodies", "1020"], 85 * 992),
-    "cg": (["--size", "112896", "--shift", "0.2"], 8 * 336 * 336 // 12),
+SIZE = cloud.Size(per_rack=4, egress_mbps=(20, 70), uplink_mbps=(80, 160), stranger_mbps=130)
+"""All hosts and strangers together send less than the 0.9 Gbit/s that two cores carry."""
+STRANGERS_BYTES, STRANGERS_WAIT_S = 4_000_000, 0.5
+PROBE_S = 0.2
+ROUNDS, IN_A_ROUND = 5, 2
+"""Of each job, and repetitions of each of its ways in random order: starting 16 ranks takes as long as a repetition."""
+BUDGET_S = 1300.0
+"""No round begins later."""
+SNAPSHOTS = 3
+"""Of a calibration, which each run pays for: `make bench-constant ARGS=steps` tells what more would add."""
+LONG = 500
+"""Steps of the long run that the last column tells: this one's steps, each as long as here. The paper's N-body took 2560."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One application.
+
+    Attributes:
+        words: its arguments in a full run.
+        quick: in a quick one.
+        block_bytes: of a rank, in each exchange.
+        paper: what the RPCA paper gained over binomial trees, in %.
+    """
+
+    words: tuple[str, ...]
+    quick: tuple[str, ...]
+    block_bytes: int
+    paper: int
+
+
+PROGRAMS = {
+    "nbody": Program(("--steps", "3", "--bodies", "1024"), ("--steps", "2", "--bodies", "1024"), 64 * 992, 25),
+    "cg": Program(("--size", "65536", "--shift", "16"), ("--size", "65536", "--shift", "99"), 8 * 256 * 256 // 16, 31),
 }
-"""Arguments, and bytes of a rank's block: 1 MB to all ranks in each step."""
-QUICK = {"nbody": ["--steps", "3", "--bodies", "1020"], "cg": ["--size", "112896", "--shift", "20"]}
+BASELINE, OURS = "binomial", "ours"
+CALLS = {"allgather": "MPI_Allgather", "gather-broadcast": "MPI_Gather + MPI_Bcast"}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One mpirun: several ways to exchange, one after the other.
+
+    Attributes:
+        implementation: whose mpirun.
+        ways: what each is called in the table, and what the program is told.
+        aware: names of those that need a calibration.
+        environment: for the ranks.
+    """
+
+    implementation: str
+    ways: dict[str, str]
+    aware: frozenset[str]
+    environment: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one way took in one repetition."""
+
+    steps: int
+    total_s: float
+    communication_s: float
+
+
+def _jobs(history: Any, program: Program, scratch: Path, seed: int) -> tuple[list[Job], Collective, float]:
+    """All ways, our schedule, and the seconds that its model and it took."""
+
+    def planned(method: str, operation: Operation, size_bytes: int, algorithm: str) -> Collective:
+        root = None if algorithm == "auto" and operation == "allgather" else SIZE.hosts[0]
+        believed = model(history, method=method)
+        return plan(believed, operation, size_bytes=size_bytes, algorithm=algorithm, root=root, seed=seed)
+
+    started = time.perf_counter()
+    ours = planned(best_method(), "allgather", program.block_bytes, "auto")
+    spent_s = time.perf_counter() - started
+    own = {
+        BASELINE: planned("mean", "allgather", program.block_bytes, "binomial"),
+        "fnf of rpca": planned("rpca", "allgather", program.block_bytes, "fnf"),
+        OURS: ours,
+    }
+    paths = {}
+    for number, (name, found) in enumerate(own.items()):
+        paths[name] = str(scratch / f"{program.block_bytes}-{number}.tree.json")
+        write_collective(paths[name], found)
+    trees = scratch / f"{program.block_bytes}.txt"
+    gather = planned(best_method(), "gather", program.block_bytes, "auto")
+    spread = planned(best_method(), "broadcast", program.block_bytes * len(SIZE.hosts), "auto")
+    trees.write_text(shim_text([ours, gather, spread]))
+    jobs = []
+    for each in filter(available, IMPLEMENTATIONS):
+        plain = {f"{each}: {call}": how for how, call in CALLS.items()}
+        through = paths if each == "openmpi" else {}
+        aware = frozenset(through) - {BASELINE}
+        jobs.append(Job(each, {**through, **plain}, aware, {}))
+        library = scratch / f"libgavotte-{each}.so"
+        if not library.exists():
+            build_shim(library, mpicc=f"mpicc.{each}")
+        loaded = {f"{name}, preloaded": how for name, how in plain.items()}
+        environment = {"LD_PRELOAD": str(library), "GAVOTTE_TREES": str(trees), "GAVOTTE_MIN_BYTES": "4096"}
+        jobs.append(Job(each, loaded, frozenset(loaded), environment))
+    return jobs, ours, spent_s
 
 
 def totals(arguments: argparse.Namespace) -> None:
-    """Each program in each way, in turn, over some clouds."""
-    repetitions = 1 if arguments.quick else arguments.clouds
-    rpca = "rpca" if "rpca" in METHODS else "median"
-    rows: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    spent = []
-    for seed in range(arguments.seed, arguments.seed + repetitions):
-        with (
-            lab.session(cloud.topology(seed), source="bench-constant") as session,
-            cloud.strangers(session, STRANGERS_BYTES, STRANGERS_WAIT_S, seed),
-            tempfile.TemporaryDirectory(dir="/tmp") as scratch,
-        ):
-            calibration = calibrated(session, arguments.snapshots, seed)
-            spent.append(calibration.seconds)
-            for program, (words, block_bytes) in PROGRAMS.items():
-                ways = {f"{each}, allgather": (each, "allgather") for each in IMPLEMENTATIONS}
-                ways |= {f"{each}, gather + bcast": (each, "gather-broadcast") for each in IMPLEMENTATIONS}
-                for name, method, algorithm in (
-                    ("binomial", HEURISTIC, "binomial"),
-                    ("fnf of mean", HEURISTIC, "fnf"),
-                    (f"fnf of {rpca}", rpca, "fnf"),
-                    ("ours", best_method(), "search"),
-                ):
-                    path = Path(scratch) / f"{program}-{algorithm}-{method}.tree.json"
-                    found = plan(
-                        model(calibration.history, method=method),
-                        "allgather",
-                        size_bytes=block_bytes,
-                        algorithm=algorithm,
-                        root=cloud.HOSTS[0] if algorithm == "binomial" else None,
-                        seed=seed,
-                    )
-                    write_collective(path, found)
-                    ways[name] = ("openmpi", str(path))
-                order = np.random.default_rng(seed).permutation(list(ways))
-                for name in (str(each) for each in order):
-                    if available(ways[name][0]):
-                        told = _ran(
-                            session, program, words if not arguments.quick else QUICK[program], *ways[name], scratch
-                        )
-                        assert told["block_bytes"] == block_bytes, told
-                        rows.setdefault(program, {}).setdefault(name, []).append(
-                            (told["communication_s"], told["total_s"])
-                        )
-        print(
-            f"  cloud {seed}: calibrated in {calibration.seconds:.1f} s, Norm(N_E) {calibration.norm:.3f}", flush=True
-        )
-    calibration_s = float(np.mean(spent))
-    for program, by_name in rows.items():
-        print(
-            f"\n{program}: {' '.join(QUICK[program] if arguments.quick else PROGRAMS[program][0])}, {len(cloud.HOSTS)} ranks, {repetitions} clouds"
-        )
-        print("  paper, EC2: N-body 25 %, CG 31 % less than MPICH2's binomial, calibration included")
-        print(
-            f"    {'':<24} {'communication s':>16} {'total s':>9} {'with calibration':>17} {'% less than binomial':>22}"
-        )
-        base = np.mean([total for _, total in by_name["binomial"]])
-        for name, values in sorted(by_name.items(), key=lambda item: np.mean([total for _, total in item[1]])):
-            talked, total = np.mean(values, axis=0)
-            aware = name == "ours" or name.startswith("fnf")
-            with_s = total + (calibration_s if aware else 0.0)
+    """Each program in each way, in turn."""
+    rounds = 1 if arguments.quick else ROUNDS
+    seed = arguments.seed
+    runs: dict[str, dict[str, list[Run]]] = {name: {} for name in PROGRAMS}
+    spent_s, aware = {}, set()
+    print(f"load {os.getloadavg()[0]:.1f}")
+    with (
+        lab.session(cloud.topology(seed, SIZE), source="bench-constant") as session,
+        cloud.strangers(session, STRANGERS_BYTES, STRANGERS_WAIT_S, seed),
+        tempfile.TemporaryDirectory(dir="/tmp") as folder,
+    ):
+        scratch = Path(folder)
+        started = time.perf_counter()
+        count = 2 if arguments.quick else SNAPSHOTS
+        history = measure(cloud.tenants(session, SIZE), method=bulk(seconds=PROBE_S), count=count, seed=seed).history
+        measured_s = time.perf_counter() - started
+        jobs = {}
+        for name, program in PROGRAMS.items():
+            jobs[name], ours, planned_s = _jobs(history, program, scratch, seed)
+            spent_s[name] = measured_s + planned_s
+            aware |= {way for job in jobs[name] for way in job.aware}
             print(
-                f"    {name:<24} {talked:>16.2f} {total:>9.2f} {with_s:>17.2f} "
-                f"{100 * (1 - total / base):>10.1f} / {100 * (1 - with_s / base):>6.1f}"
+                f"  {name}: {count} snapshots in {measured_s:.1f} s, modelled and planned in {planned_s:.1f} s, "
+                f"Norm(N_E) {norm_of(1 / history.beta_Bps):.3f}; ours is {ours.algorithm}, {ours.predicted_s:.3f} s "
+                + ", ".join(f"{other} {seconds:.3f}" for other, seconds in ours.baselines_s.items()),
+                flush=True,
             )
-        gained_s = base - np.mean([total for _, total in by_name["ours"]])
-        if gained_s > 0:
-            print(f"    ours repays its calibration after {calibration_s / gained_s:.1f} such runs, against binomial")
+        generator = np.random.default_rng(seed)
+        for number in range(rounds):
+            if time.perf_counter() - started > BUDGET_S:
+                print(f"  stopped after {number} rounds: they took {BUDGET_S:.0f} s", flush=True)
+                break
+            for name, program in PROGRAMS.items():
+                words = program.quick if arguments.quick else program.words
+                for at in generator.permutation(len(jobs[name])):
+                    for way, run in _ran(session, name, words, jobs[name][at], scratch, generator):
+                        runs[name].setdefault(way, []).append(run)
+            print(f"  round {number + 1} of {rounds}, load {os.getloadavg()[0]:.1f}", flush=True)
+    for name, by_way in runs.items():
+        _tell(name, by_way, spent_s[name], aware)
 
 
 def _ran(
-    session: lab.Session, program: str, words: list[str], implementation: str, how: str, scratch: str
-) -> dict[str, Any]:
-    line: list[str | Path] = [EXAMPLES / program / f"{program}.py", *words, "--exchange", how]
+    session: lab.Session, name: str, words: Sequence[str], job: Job, scratch: Path, generator: np.random.Generator
+) -> Iterator[tuple[str, Run]]:
+    """One job, its ways in random order, each as often as in a round."""
+    order = [str(way) for way in generator.permutation(list(job.ways) * IN_A_ROUND)]
+    line: list[str | Path] = [EXAMPLES / name / f"{name}.py", *words, "--exchange", *(job.ways[way] for way in order)]
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
-        ran = launch(session, implementation, line, ranks=cloud.HOSTS, scratch=Path(folder), timeout_s=900)
-    if not ran.stdout.startswith("{"):
-        raise GavotteError(f"{program} left with status {ran.returncode}", hint=ran.stderr.strip()[-400:])
-    found: dict[str, Any] = json.loads(ran.stdout)
-    return found
+        ran = launch(
+            session,
+            job.implementation,
+            line,
+            ranks=SIZE.hosts,
+            scratch=Path(folder),
+            environment=job.environment,
+            timeout_s=900,
+        )
+    told = [json.loads(text) for text in ran.stdout.splitlines() if text.startswith("{")]
+    if len(told) != len(order):
+        raise GavotteError(f"{name} left with status {ran.returncode}", hint=ran.stderr.strip()[-400:])
+    for way, each in zip(order, told, strict=True):
+        if each["block_bytes"] != PROGRAMS[name].block_bytes:
+            raise GavotteError(f"{name} sends blocks of {each['block_bytes']} bytes", hint="plan for these")
+        yield way, Run(each["steps"], each["total_s"], each["communication_s"])
+
+
+def _tell(name: str, by_way: dict[str, list[Run]], spent_s: float, aware: set[str]) -> None:
+    """The table of a program; a calibration is spread over its repetitions, which are one long run in turns."""
+    program = PROGRAMS[name]
+    total: dict[str, Floats] = {way: np.array([run.total_s for run in runs]) for way, runs in by_way.items()}
+    repetitions = len(total[BASELINE])
+    whole = {way: seconds + (spent_s / repetitions if way in aware else 0.0) for way, seconds in total.items()}
+    steps = by_way[BASELINE][0].steps
+    long = {way: seconds + (spent_s * steps / LONG if way in aware else 0.0) for way, seconds in total.items()}
+    print(
+        f"\n{name}, {len(SIZE.hosts)} ranks, {program.block_bytes / 1e3:.0f} kB of each to all in a step, {repetitions} x "
+        f"{steps} steps; calibration {spent_s:.1f} s\n"
+        f"  paper, EC2, 196 hosts: {program.paper} % less than binomial, calibration included\n"
+        f"    {'':<44} {'s a step':>9} {'talking':>8} {'% less than binomial':>21} {'with calibration':>17} "
+        f"{f'of {LONG} steps':>13}"
+    )
+    for way, seconds in sorted(total.items(), key=lambda item: item[1].mean()):
+        talked = np.mean([run.communication_s for run in by_way[way]]) / steps
+        gain = ["", "", ""]
+        if way != BASELINE:
+            gain = [saved(each[way], total[BASELINE]) for each in (total, whole, long)]
+        print(f"    {way:<44} {seconds.mean() / steps:>9.3f} {talked:>8.3f} {gain[0]:>21} {gain[1]:>17} {gain[2]:>13}")
+    print("  against the library's own MPI_Allgather, without and with calibration; steps after which it is repaid")
+    for way in (each for each in total if each in aware):
+        library = way.split(":")[0] if ":" in way else "openmpi"
+        other = f"{library}: MPI_Allgather"
+        gained_s = float((total[other] - total[way]).mean()) / steps
+        repaid = f"{spent_s / gained_s:.0f}" if gained_s > 0 else "never"
+        pair = f"{saved(total[way], total[other])} {saved(whole[way], total[other])}"
+        print(f"    {way:<44} {pair}   {repaid:>6}")
+    gained_s = float((total[BASELINE] - total[OURS]).mean()) / steps
+    print(
+        f"  against binomial ours is repaid after {f'{spent_s / gained_s:.0f}' if gained_s > 0 else 'no number of'} steps"
+    )

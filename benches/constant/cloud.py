@@ -1,4 +1,4 @@
-"""The lab of the real runs: twelve hosts in four racks, and in each rack a stranger who loads its uplink."""
+"""The labs of the real runs: hosts in four racks, and in each rack a stranger who loads its uplink."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,32 +18,49 @@ from gavotte.formats.network import Host, Network
 from gavotte.formats.rates import GOODPUT_PER_WIRE
 from gavotte.formats.topology import FORMAT, Topology
 
-RACKS, PER_RACK = 4, 3
-HOSTS = tuple(f"h{i}" for i in range(RACKS * PER_RACK))
+RACKS = 4
 STRANGERS = tuple(f"s{rack}" for rack in range(RACKS))
-EGRESS_MBPS = (30, 120)
-UPLINK_MBPS = (120, 240)
-STRANGER_MBPS = 200
 
 
-def drawn(seed: int) -> tuple[list[int], list[int], list[int]]:
+@dataclass(frozen=True)
+class Size:
+    """How many hosts, and between which rates theirs are drawn, in Mbit/s."""
+
+    per_rack: int = 3
+    egress_mbps: tuple[int, int] = (30, 120)
+    uplink_mbps: tuple[int, int] = (120, 240)
+    stranger_mbps: int = 200
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The tenant's, numbered across racks."""
+        return tuple(f"h{i}" for i in range(RACKS * self.per_rack))
+
+
+LAB = Size()
+HOSTS = LAB.hosts
+
+
+def drawn(seed: int, size: Size = LAB) -> tuple[list[int], list[int], list[int]]:
     """Rack of each host (hosts are numbered across racks), egress of each, uplink of each rack, in Mbit/s."""
     generator = np.random.default_rng(seed)
-    rack = [int(r) for r in generator.permutation(np.repeat(np.arange(RACKS), PER_RACK))]
-    egress = [int(rate) for rate in generator.integers(*EGRESS_MBPS, len(HOSTS))]
-    return rack, egress, [int(rate) for rate in generator.integers(*UPLINK_MBPS, RACKS)]
+    rack = [int(r) for r in generator.permutation(np.repeat(np.arange(RACKS), size.per_rack))]
+    egress = [int(rate) for rate in generator.integers(*size.egress_mbps, len(size.hosts))]
+    return rack, egress, [int(rate) for rate in generator.integers(*size.uplink_mbps, RACKS)]
 
 
-def topology(seed: int) -> Topology:
+def topology(seed: int, size: Size = LAB) -> Topology:
     """The cloud of a seed."""
-    rack, egress, uplink = drawn(seed)
+    rack, egress, uplink = drawn(seed, size)
     switches = [{"name": "core"}]
     switches += [{"name": f"tor{r}", "parent": "core", "up": f"{uplink[r]}mbit"} for r in range(RACKS)]
     hosts = [
         {"name": name, "switch": f"tor{rack[i]}", "egress": f"{egress[i]}mbit", "cpus": 4.0}
-        for i, name in enumerate(HOSTS)
+        for i, name in enumerate(size.hosts)
     ]
-    hosts += [{"name": name, "switch": f"tor{r}", "egress": f"{STRANGER_MBPS}mbit"} for r, name in enumerate(STRANGERS)]
+    hosts += [
+        {"name": name, "switch": f"tor{r}", "egress": f"{size.stranger_mbps}mbit"} for r, name in enumerate(STRANGERS)
+    ]
     return Topology.model_validate({"format": FORMAT, "switch": switches, "host": hosts})
 
 
@@ -64,10 +82,10 @@ def truth(seed: int) -> Network:
     )
 
 
-def tenants(session: lab.Session) -> Inventory:
+def tenants(session: lab.Session, size: Size = LAB) -> Inventory:
     """The lab's inventory without the strangers."""
     inventory = read_inventory(session.hosts_file)
-    return inventory.model_copy(update={"host": [host for host in inventory.host if host.name in HOSTS]})
+    return inventory.model_copy(update={"host": [host for host in inventory.host if host.name in size.hosts]})
 
 
 @contextmanager

@@ -4,10 +4,11 @@ The matrix is the five-point Laplacian of a square grid, shifted so that it conv
 has a block of its rows. Each iteration multiplies it with a vector that all ranks need whole: an all-to-all, here a
 gather followed by a broadcast, as in the paper. It ends when the residual is 1e-5 of the first. Run it as
 
-    mpirun -n 16 python cg.py [--size 262144] [--exchange HOW]
+    mpirun -n 16 python cg.py [--size 262144] [--exchange HOW ...]
 
 where HOW is `allgather` (the library's own), `gather-broadcast` (the library's own two), or a `*.tree.json` of
-`gavotte collective --operation allgather`, whose trees then are used. Rank 0 prints one line of JSON.
+`gavotte collective --operation allgather`, whose trees or ring then are used. It runs once for each; rank 0 prints a
+line of JSON a run.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def exchanger(comm: MPI.Intracomm, how: str):  # type: ignore[no-untyped-def]
         return both
     import gavotte.mpi as along
 
-    up, down = along.read_trees(how)
-    return lambda mine, whole: along.allgather(comm, mine, whole, (up, down))
+    trees = along.read_trees(how)
+    return lambda mine, whole: along.allgather(comm, mine, whole, trees)
 
 
 def multiplied(whole: Floats, first: int, last: int, side: int, shift: float) -> Floats:
@@ -59,19 +60,26 @@ def multiplied(whole: Floats, first: int, last: int, side: int, shift: float) ->
 
 
 def main() -> None:
-    """Solves one system."""
+    """Reads the arguments."""
     parser = argparse.ArgumentParser(description="conjugate gradients by MPI")
     parser.add_argument("--size", type=int, default=262144, help="of the vector; rounded to a square of whole blocks")
     parser.add_argument("--shift", type=float, default=0.2, help="added to the diagonal; less takes more iterations")
-    parser.add_argument("--exchange", default="allgather", help="allgather, gather-broadcast or FILE.tree.json")
+    parser.add_argument(
+        "--exchange", nargs="+", default=["allgather"], help="allgather, gather-broadcast or FILE.tree.json"
+    )
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    comm = MPI.COMM_WORLD
+    for how in asked.exchange:
+        run(MPI.COMM_WORLD, asked, how)
+
+
+def run(comm: MPI.Intracomm, asked: argparse.Namespace, how: str) -> None:
+    """Solves one system."""
     side = comm.size * max(1, round(math.sqrt(asked.size) / comm.size))
     share = side * side // comm.size
     first, last = comm.rank * share, (comm.rank + 1) * share
     right = np.random.default_rng(asked.seed).normal(size=side * side)[first:last]
-    exchange = exchanger(comm, asked.exchange)
+    exchange = exchanger(comm, how)
     solution, residual = np.zeros(share), right.copy()
     direction, whole = residual.copy(), np.empty(side * side)
     comm.Barrier()
@@ -102,9 +110,9 @@ def main() -> None:
     checksum = comm.reduce(float(np.abs(solution).sum()), root=0)
     talked = comm.reduce(talked, op=MPI.MAX, root=0)
     if comm.rank == 0:
-        told = {"program": "cg", "exchange": asked.exchange, "ranks": comm.size, "block_bytes": direction.nbytes}
+        told = {"program": "cg", "exchange": how, "ranks": comm.size, "block_bytes": direction.nbytes}
         told |= {"steps": iterations, "total_s": total, "communication_s": talked, "checksum": round(checksum, 4)}
-        print(json.dumps(told))
+        print(json.dumps(told), flush=True)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@
 Each rank moves a block of the bodies. In each step every rank needs all of them: an all-to-all, here a gather followed
 by a broadcast, as in the paper. Run it as
 
-    mpirun -n 16 python nbody.py [--steps 40] [--bodies 1024] [--attributes 960] [--exchange HOW]
+    mpirun -n 16 python nbody.py [--steps 40] [--bodies 1024] [--attributes 960] [--exchange HOW ...]
 
 where HOW is `allgather` (the library's own), `gather-broadcast` (the library's own two), or a `*.tree.json` of
-`gavotte collective --operation allgather`, whose trees then are used. Rank 0 prints one line of JSON.
+`gavotte collective --operation allgather`, whose trees or ring then are used. It runs once for each; rank 0 prints a
+line of JSON a run.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ def exchanger(comm: MPI.Intracomm, how: str):  # type: ignore[no-untyped-def]
         return both
     import gavotte.mpi as along
 
-    up, down = along.read_trees(how)
-    return lambda mine, whole: along.allgather(comm, mine, whole, (up, down))
+    trees = along.read_trees(how)
+    return lambda mine, whole: along.allgather(comm, mine, whole, trees)
 
 
 def acceleration(mine: Floats, whole: Floats) -> Floats:
@@ -50,22 +51,29 @@ def acceleration(mine: Floats, whole: Floats) -> Floats:
 
 
 def main() -> None:
-    """Runs the steps."""
+    """Reads the arguments."""
     parser = argparse.ArgumentParser(description="N bodies by MPI")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--bodies", type=int, default=1024)
     parser.add_argument("--attributes", type=int, default=960, help="bytes that each body carries besides")
-    parser.add_argument("--exchange", default="allgather", help="allgather, gather-broadcast or FILE.tree.json")
+    parser.add_argument(
+        "--exchange", nargs="+", default=["allgather"], help="allgather, gather-broadcast or FILE.tree.json"
+    )
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    comm = MPI.COMM_WORLD
+    for how in asked.exchange:
+        run(MPI.COMM_WORLD, asked, how)
+
+
+def run(comm: MPI.Intracomm, asked: argparse.Namespace, how: str) -> None:
+    """Moves the bodies from their beginning."""
     share = -(-asked.bodies // comm.size)
     everything = np.random.default_rng(asked.seed).normal(size=(share * comm.size, 4 + asked.attributes // 8))
     everything[:, 3] = 1 / len(everything)
     mine = np.ascontiguousarray(everything[comm.rank * share : (comm.rank + 1) * share])
     speed = np.zeros((share, 3))
     whole = np.empty_like(everything)
-    exchange = exchanger(comm, asked.exchange)
+    exchange = exchanger(comm, how)
     comm.Barrier()
     started, talked = time.perf_counter(), 0.0
     for _ in range(asked.steps):
@@ -79,9 +87,9 @@ def main() -> None:
     checksum = comm.reduce(float(np.abs(mine[:, :3]).sum()), root=0)
     talked = comm.reduce(talked, op=MPI.MAX, root=0)
     if comm.rank == 0:
-        told = {"program": "nbody", "exchange": asked.exchange, "ranks": comm.size, "block_bytes": mine.nbytes}
+        told = {"program": "nbody", "exchange": how, "ranks": comm.size, "block_bytes": mine.nbytes}
         told |= {"steps": asked.steps, "total_s": total, "communication_s": talked, "checksum": round(checksum, 6)}
-        print(json.dumps(told))
+        print(json.dumps(told), flush=True)
 
 
 if __name__ == "__main__":

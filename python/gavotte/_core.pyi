@@ -21,6 +21,8 @@ __all__ = [
     "Problem",
     "Simulated",
     "build_profile",
+    "collective_ring",
+    "collective_ring_times",
     "collective_times",
     "collective_tree",
     "column_quantile",
@@ -100,6 +102,67 @@ def collective_times(
         size_bytes: what each host is to have in the end.
         segments: pieces that they go in.
         scatter: whether each host has bytes of its own.
+
+    Returns:
+        (n,) seconds.
+
+    Raises:
+        ValueError: naming what makes no sense.
+    """
+
+def collective_ring(
+    alpha_s: _Floats,
+    per_byte_s: _Floats,
+    *,
+    by_rank: bool,
+    size_bytes: float,
+    segments: int,
+    reduce: bool,
+    steps: int,
+    seed: int,
+) -> tuple[list[int], list[int], int, int, float]:
+    """Makes a ring for an allgather or allreduce, from which hosts may hang.
+
+    Args:
+        alpha_s: (N, N) as in `collective_tree`.
+        per_byte_s: (N, N).
+        by_rank: all hosts in their order, in one piece, without a search.
+        size_bytes: each host's block, or the vector.
+        segments: pieces of a block, or of a member's share, at most.
+        reduce: whether vectors are combined.
+        steps: moves that the search tries.
+        seed: of the search.
+
+    Returns:
+        each host's parent (the member before, or the one it hangs from), an order with the members first, their number,
+        the number of segments, and the seconds that all takes.
+
+    Raises:
+        ValueError: naming what makes no sense.
+    """
+
+def collective_ring_times(
+    alpha_s: _Floats,
+    per_byte_s: _Floats,
+    *,
+    parent: Sequence[int],
+    order: Sequence[int],
+    members: int,
+    size_bytes: float,
+    segments: int,
+    reduce: bool,
+) -> _Floats:
+    """How long one ring takes on each of n networks.
+
+    Args:
+        alpha_s: (n, N, N), otherwise as in `collective_ring`, as all else.
+        per_byte_s: (n, N, N).
+        parent: each host's parent.
+        order: the members first.
+        members: how many send round.
+        size_bytes: each host's block, or the vector.
+        segments: pieces of a block, or of a member's share.
+        reduce: whether vectors are combined.
 
     Returns:
         (n,) seconds.

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.collective.clouds import history, network
 
 from gavotte.collective import ALGORITHMS, OPERATIONS, draw, norm_of, plan, replay, shim_text, with_noise
+from gavotte.collective.planning import RINGS
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.collective import Stage, read_collective, write_collective
 from gavotte.formats.network import Network
@@ -31,9 +32,13 @@ def test_every_tree_reaches_all_and_replays_as_predicted(
     net = network(size)
     name = next(each for each in OPERATIONS if each == operation)
     root = f"h{top % size}"
+    if algorithm in RINGS and name not in ("allgather", "allreduce"):
+        with pytest.raises(GavotteError, match="along no ring"):
+            plan(net, name, size_bytes=size_bytes, algorithm=algorithm)
+        return
     found = plan(net, name, size_bytes=size_bytes, root=root, algorithm=algorithm, steps=500)
     assert found.hosts == net.names
-    assert all(found.hosts[stage.root] == root for stage in found.stages)
+    assert all(found.hosts[stage.root] == root for stage in found.stages if not stage.ring)
     assert sum(stage.predicted_s for stage in found.stages) == pytest.approx(found.predicted_s)
     still = replay(history(net, 3, 0.0), found)
     assert still == pytest.approx(np.full(3, found.predicted_s))
@@ -57,6 +62,30 @@ def test_an_allgather_broadcasts_all_blocks() -> None:
     assert (gather.operation, gather.bytes) == ("gather", 1000)
     assert (broadcast.operation, broadcast.bytes) == ("broadcast", 5000)
     assert gather.root == broadcast.root
+
+
+def hoses(rates_bps: list[float]) -> Network:
+    """Each host's own cap limits, whoever receives."""
+    size = len(rates_bps)
+    rows = [[None if i == j else rates_bps[i] for j in range(size)] for i in range(size)]
+    return network(size).model_copy(update={"rate_bps": rows})
+
+
+@pytest.mark.parametrize(("operation", "share"), [("allgather", 0.75), ("allreduce", 0.9)])
+def test_slow_senders_hang_from_fast_ones(operation: str, share: float) -> None:
+    name = next(each for each in OPERATIONS if each == operation)
+    net = hoses([3e7, 9e7, 5e7, 11e7, 7e7, 10e7, 4e7, 8e7])
+    found = plan(net, name, size_bytes=1 << 20)
+    assert found.algorithm == "ring"
+    (stage,) = found.stages
+    assert stage.ring < 8
+    assert found.predicted_s < share * found.baselines_s["rank-ring"]
+    assert found.predicted_s < found.baselines_s["search"]
+
+
+def test_a_plain_ring_suffices_where_all_are_alike() -> None:
+    found = plan(hoses([1e8] * 8), "allgather", size_bytes=1 << 20)
+    assert (found.algorithm, found.stages[0].ring) == ("rank-ring", 8)
 
 
 def test_auto_prefers_the_simple_where_nothing_is_gained() -> None:
@@ -141,6 +170,40 @@ def test_drawing() -> None:
     )
     assert draw(stage, list("abcde")) == "a\n|-- b - c - e\n`-- d"
     assert draw(stage, list("abcde"), most=2).endswith("... and 3 more")
+
+
+def test_drawing_a_ring() -> None:
+    stage = Stage(
+        operation="allgather", bytes=1, segments=1, parent=[0, 0, 1, 0, 2], order=[0, 1, 2, 3, 4], ring=3, predicted_s=1
+    )
+    assert draw(stage, list("abcde")) == "a - b - c - a\nfrom a hang d\nfrom c hang e"
+    assert draw(stage, list("abcde"), most=2).startswith("a - b - ... and 1 more\n")
+
+
+def test_rings_that_are_none(tmp_path: Path) -> None:
+    content = plan(network(4), "allgather", size_bytes=10**6, algorithm="rank-ring").model_dump(mode="json")
+    path = tmp_path / "x.tree.json"
+    path.write_text(json.dumps(content))
+    assert read_collective(path).stages[0].ring == 4
+    for change, field in (
+        ({"ring": 0}, "ring"),
+        ({"ring": 5}, "ring"),
+        ({"operation": "gather"}, "ring"),
+        ({"parent": [0, 0, 0, 2]}, "parent"),
+        ({"parent": [0, 0, 1, 2], "ring": 2}, "parent"),
+    ):
+        path.write_text(json.dumps(content | {"stages": [content["stages"][0] | change]}))
+        with pytest.raises(FormatError) as raised:
+            read_collective(path)
+        assert raised.value.field.endswith(field), change
+
+
+def test_shim_text_of_rings_and_pairs() -> None:
+    ring = plan(network(3), "allreduce", size_bytes=3 << 20, algorithm="rank-ring")
+    pair = plan(network(3), "allgather", size_bytes=1000, root="h1", algorithm="binomial")
+    lines = shim_text([ring, pair]).splitlines()
+    assert lines[2:5] == ["allreduce 3 3145728 0", "0 0 1", "0 1 2"]
+    assert lines[5::3] == ["allgather-gather 1 1000 0", "allgather-broadcast 1 3000 0"]
 
 
 def test_shim_text() -> None:

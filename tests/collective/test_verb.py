@@ -46,6 +46,14 @@ def test_a_tree(net: Path, tmp_path: Path) -> None:
     assert json.loads(again.stdout) == found.model_dump(mode="json")
 
 
+def test_a_ring(net: Path, tmp_path: Path) -> None:
+    out = tmp_path / "c.tree.json"
+    done = gavotte("collective", net, "--operation", "allgather", "--algorithm", "ring", "-o", out)
+    assert done.returncode == 0, done.stderr
+    assert "allgather, round " in done.stdout
+    assert read_collective(out).stages[0].ring > 1
+
+
 def test_a_shim_file(net: Path) -> None:
     words: list[str | Path] = [
         "collective",
@@ -63,7 +71,8 @@ def test_a_shim_file(net: Path) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[:2] == ["gavotte/shim/1", "ranks 8"]
-    assert len(lines) == 2 + 3 * 4 * 8
+    # Four operations from eight roots, and the two trees of allgather and allreduce.
+    assert len(lines) == 2 + 3 * (4 * 8 + 2 * 2)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +83,7 @@ def test_a_shim_file(net: Path) -> None:
         (["--operation", "all"], "holds one operation"),
         (["--operation", "gather", "--format", "xml"], "no format"),
         (["--operation", "gather", "--root", "x"], "no rank runs on the root"),
+        (["--operation", "gather", "--algorithm", "ring"], "a gather goes along no ring"),
     ],
 )
 def test_errors_in_a_line(net: Path, arguments: list[str], said: str) -> None:

@@ -30,7 +30,12 @@ def values(generator: np.random.Generator, ranks: int, count: int, dtype: Any) -
     return [generator.integers(0, 256 // ranks, count).astype(dtype) for _ in range(ranks)]
 
 
-def own(comm: MPI.Intracomm, trees: dict[tuple[str, int], along.Tree], generator: np.random.Generator) -> None:
+def own(
+    comm: MPI.Intracomm,
+    trees: dict[tuple[str, int], along.Tree],
+    rings: list[along.Tree],
+    generator: np.random.Generator,
+) -> None:
     """gavotte.mpi beside the library."""
     roots = sorted({root for _, root in trees})
     root, count = int(generator.choice(roots)), int(generator.integers(0, 60_000))
@@ -63,10 +68,19 @@ def own(comm: MPI.Intracomm, trees: dict[tuple[str, int], along.Tree], generator
     along.allreduce(comm, mine, ours, (trees["reduce", root], trees["broadcast", root]), op)
     comm.Allreduce(mine, theirs, op)
     assert (ours == theirs).all(), "allreduce"
+    for ring in rings:
+        if ring.operation == "allreduce":
+            ours = np.zeros_like(mine)
+            along.allreduce(comm, mine, ours, (ring,), op)
+            assert (ours == theirs).all(), "allreduce round a ring"
+        else:
+            ours = np.zeros_like(whole)
+            along.allgather(comm, mine, ours, (ring,))
+            assert (ours == np.concatenate(comm.allgather(mine))).all(), "allgather round a ring"
 
 
 def preload(comm: MPI.Intracomm, generator: np.random.Generator) -> None:
-    """Every way a program may call the four operations."""
+    """Every way a program may call the operations."""
     root, count = int(generator.integers(comm.size)), int(generator.integers(1, 60_000))
     dtype = TYPES[generator.integers(len(TYPES))]
     all_of = values(generator, comm.size, count, dtype)
@@ -77,6 +91,7 @@ def preload(comm: MPI.Intracomm, generator: np.random.Generator) -> None:
     # The root's type with gaps, the others' without: equal signatures, unlike types.
     kind = MPI._typedict[np.dtype(dtype).char]
     strided = kind.Create_vector(count, 1, 2).Commit()
+    pair = kind.Create_resized(0, 2 * mine.itemsize).Commit()
     wide = np.zeros(2 * count, dtype=dtype)
     wide[::2] = mine
     comm.Bcast([wide, 1, strided] if top or comm.rank % 2 else [wide, count, kind], root)
@@ -109,7 +124,25 @@ def preload(comm: MPI.Intracomm, generator: np.random.Generator) -> None:
     comm.Gather(MPI.IN_PLACE if top else [wide, 1, strided] if comm.rank % 2 else mine, got if top else None, root)
     expected = [all_of[root] if rank % 2 and (rank != root) else all_of[rank] for rank in range(comm.size)]
     assert not top or (got == np.concatenate(expected)).all() or comm.rank % 2 == 0, "gather in place"
-    # Neither of these may be taken over.
+    got = np.zeros_like(whole)
+    comm.Allgather(mine, got)
+    assert (got == whole).all(), "allgather"
+    got = np.zeros_like(whole)
+    got[comm.rank * count : (comm.rank + 1) * count] = mine
+    comm.Allgather(MPI.IN_PLACE, got)
+    assert (got == whole).all(), "allgather in place"
+    spread, got = np.zeros(2 * count, dtype=dtype), np.zeros(2 * comm.size * count, dtype=dtype)
+    spread[::2] = mine
+    comm.Allgather([spread, 1, strided], [got, count, pair])
+    assert (got[::2] == whole).all(), "allgather of a vector to pairs with gaps"
+    assert not got[1::2].any(), "allgather wrote into gaps"
+    got = np.zeros_like(mine)
+    comm.Allreduce(mine, got, op)
+    assert (got == numpys.reduce(all_of, dtype=dtype)).all(), "allreduce"
+    got = mine.copy()
+    comm.Allreduce(MPI.IN_PLACE, got, op)
+    assert (got == numpys.reduce(all_of, dtype=dtype)).all(), "allreduce in place"
+    # None of these may be taken over.
     half = comm.Split(comm.rank % 2, comm.rank)
     got = mine.copy()
     half.Bcast(got, 0)
@@ -117,20 +150,25 @@ def preload(comm: MPI.Intracomm, generator: np.random.Generator) -> None:
     half.Free()
     left = MPI.Op.Create(lambda a, b, _type: None, commute=False)
     comm.Reduce(np.zeros(count), np.zeros(count) if top else None, left, root)
+    got = np.zeros(count)
+    comm.Allreduce(np.zeros(count), got, left)
     left.Free()
     strided.Free()
+    pair.Free()
 
 
 def main() -> None:
     """Runs the cases on a communicator like the world's, the world, and one freed after use."""
     mode, *files, seed, cases = sys.argv[1:]
-    trees = {(tree.operation, tree.root): tree for path in files for tree in along.read_trees(path)}
+    read = [tree for path in files for tree in along.read_trees(path)]
+    trees = {(tree.operation, tree.root): tree for tree in read if not tree.ring}
+    rings = [tree for tree in read if tree.ring]
     world = MPI.COMM_WORLD
     generator = np.random.default_rng(int(seed))
     for case in range(int(cases)):
         comm = world.Dup() if case % 3 == 0 else world
         if mode == "own":
-            own(comm, trees, generator)
+            own(comm, trees, rings, generator)
         else:
             preload(comm, generator)
         if comm is not world:

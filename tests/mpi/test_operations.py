@@ -13,13 +13,13 @@ from tests.collective.clouds import network
 from gavotte import lab
 from gavotte.collective import build_shim, plan, shim_text
 from gavotte.errors import GavotteError, UnsupportedError
-from gavotte.formats.collective import Collective, Operation, write_collective
+from gavotte.formats.collective import FORMAT, Collective, Operation, Stage, write_collective
 from gavotte.formats.topology import Topology
 
 PROGRAM = Path(__file__).with_name("program.py")
 RANKS = ["h0", "h3", "h2", "h1", "h0"]
 """Two share a host; unsorted."""
-CASES = 8
+CASES = 5
 CLOUD = {
     "format": "gavotte/topology/1",
     "switch": [{"name": "s"}],
@@ -44,13 +44,45 @@ def collectives(roots: list[str]) -> list[Collective]:
     ]
 
 
+def rings() -> list[Collective]:
+    """A ring of all, one of three with two ranks hanging from one member, a star, and trees, for unlike sizes."""
+    found = []
+    names: tuple[Operation, ...] = ("allgather", "allreduce")
+    for name in names:
+        found.append(plan(network(4), name, size_bytes=20_011, ranks=RANKS, algorithm="rank-ring"))
+        found.append(plan(network(4), name, size_bytes=60_000, ranks=RANKS, algorithm="ecef", segments=3))
+        for members, parent, size_bytes in ((3, [3, 0, 0, 3, 0], 400_009), (1, [3, 3, 3, 3, 3], 150_001)):
+            stage = Stage(
+                operation=name,
+                bytes=size_bytes,
+                segments=3,
+                parent=parent,
+                order=[3, 0, 2, 1, 4],
+                ring=members,
+                predicted_s=1.0,
+            )
+            found.append(
+                Collective(
+                    format=FORMAT,
+                    operation=name,
+                    hosts=RANKS,
+                    bytes=size_bytes,
+                    algorithm="ring",
+                    stages=[stage],
+                    predicted_s=1.0,
+                )
+            )
+    return found
+
+
 @pytest.mark.lab
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_gavotte_mpi_gives_what_the_library_gives(session: lab.Session, tmp_path: Path, implementation: str) -> None:
     if not available(implementation):
         pytest.skip(f"no {implementation}")
     paths = []
-    for number, collective in enumerate(collectives(["h0", "h2"])):
+    alone = [each for each in rings() if len(each.stages) == 1]
+    for number, collective in enumerate([*collectives(["h0", "h2"]), *alone]):
         paths.append(tmp_path / f"{number}.tree.json")
         write_collective(paths[-1], collective)
     program: list[str | Path] = [PROGRAM, "own", *paths, "5", str(CASES)]
@@ -67,7 +99,7 @@ def test_an_unchanged_program_under_the_shim(session: lab.Session, tmp_path: Pat
         pytest.skip(f"no {compiler}")
     library, trees = tmp_path / "libgavotte-mpi.so", tmp_path / "trees.txt"
     build_shim(library, mpicc=compiler)
-    trees.write_text(shim_text(collectives(["h0", "h1", "h2"])))
+    trees.write_text(shim_text([*collectives(["h0", "h1", "h2"]), *rings()]))
     environment = {
         "LD_PRELOAD": str(library),
         "GAVOTTE_TREES": str(trees),
@@ -81,7 +113,7 @@ def test_an_unchanged_program_under_the_shim(session: lab.Session, tmp_path: Pat
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip() == f"{CASES} cases on 5 ranks of 4 hosts"
     told = {line.split()[1]: int(line.split()[2]) for line in ran.stderr.splitlines() if line.startswith("gavotte: ")}
-    assert set(told) == {"broadcast:", "reduce:", "scatter:", "gather:"}
+    assert set(told) == {"broadcast:", "reduce:", "scatter:", "gather:", "allgather:", "allreduce:"}
     assert all(count > 0 for count in told.values()), told
 
 

@@ -34,7 +34,7 @@ trees = trees_module()
 
 def test_what_is_planned_is_read(tmp_path: Path) -> None:
     path = tmp_path / "c.tree.json"
-    found = plan(network(9), "allreduce", size_bytes=1 << 20)
+    found = plan(network(9), "allreduce", size_bytes=1 << 20, algorithm="search")
     write_collective(path, found)
     read = trees.read_trees(path)
     assert [tree.operation for tree in read] == ["reduce", "broadcast"]
@@ -43,6 +43,21 @@ def test_what_is_planned_is_read(tmp_path: Path) -> None:
         assert tree.root == stage.root
         assert sorted(tree.below(tree.root)) == list(range(9))
         assert len(tree.pieces(1 << 20)) == stage.segments
+
+
+def test_a_ring_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "c.tree.json"
+    found = plan(network(9), "allreduce", size_bytes=9 << 20, algorithm="ring", segments=16)
+    write_collective(path, found)
+    (ring,) = trees.read_trees(path)
+    (stage,) = found.stages
+    assert (ring.operation, ring.ring, ring.order) == ("allreduce", stage.ring, tuple(stage.order))
+    assert ring.segment_bytes == stage.segment_bytes
+    assert sorted(rank for group in ring.groups for rank in group) == list(range(9))
+    assert [group[0] for group in ring.groups] == stage.order[: stage.ring]
+    path.write_text(path.read_text().replace(f'"ring":{stage.ring}', '"ring":10'))
+    with pytest.raises(ValueError, match="ring is none"):
+        trees.read_trees(path)
 
 
 @given(st.integers(0, 5000), st.integers(0, 700))

@@ -2,7 +2,8 @@
 
 use crate::error::TreeError;
 
-/// The alpha-beta model of N hosts: sending b bytes from i to j takes `alpha_s + b * per_byte_s` seconds.
+/// The alpha-beta model of N hosts: sending b bytes from i to j takes `alpha_s + b * per_byte_s` seconds; infinite where
+/// the pair cannot be used.
 #[derive(Clone, Debug)]
 pub struct Costs {
     hosts: usize,
@@ -15,8 +16,8 @@ impl Costs {
     ///
     /// # Errors
     ///
-    /// When there are no hosts, a matrix has another size, or a time is negative or not finite.
-    pub fn new(hosts: usize, alpha_s: Vec<f64>, per_byte_s: Vec<f64>) -> Result<Self, TreeError> {
+    /// When there are no hosts, a matrix has another size, or a time is negative or not a number.
+    pub fn new(hosts: usize, mut alpha_s: Vec<f64>, mut per_byte_s: Vec<f64>) -> Result<Self, TreeError> {
         if hosts == 0 {
             return Err(TreeError::NoHosts);
         }
@@ -25,8 +26,7 @@ impl Costs {
                 let found = matrix.len();
                 return Err(TreeError::Shape { found, hosts });
             }
-            let wrong =
-                |&(at, value): &(usize, &f64)| at / hosts != at % hosts && !(value.is_finite() && *value >= 0.0);
+            let wrong = |&(at, value): &(usize, &f64)| at / hosts != at % hosts && (value.is_nan() || *value < 0.0);
             if let Some((at, &value)) = matrix.iter().enumerate().find(wrong) {
                 let (source_host, target) = (at / hosts, at % hosts);
                 return Err(TreeError::Cost {
@@ -34,6 +34,12 @@ impl Costs {
                     target,
                     value,
                 });
+            }
+        }
+        for (alpha_s, per_byte_s) in alpha_s.iter_mut().zip(&mut per_byte_s) {
+            // In one place only, or no bytes at all would take 0 x infinity.
+            if per_byte_s.is_infinite() {
+                (*alpha_s, *per_byte_s) = (f64::INFINITY, 0.0);
             }
         }
         Ok(Self {

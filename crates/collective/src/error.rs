@@ -16,8 +16,8 @@ pub enum TreeError {
         /// Number of hosts.
         hosts: usize,
     },
-    /// A time that is negative, infinite or not a number.
-    #[error("the time from host {source_host} to host {target} is {value}; it must be 0 or more, and finite")]
+    /// A time that is negative or not a number.
+    #[error("the time from host {source_host} to host {target} is {value}; it must be 0 or more")]
     Cost {
         /// Row.
         source_host: usize,
@@ -37,6 +37,9 @@ pub enum TreeError {
     /// A number of bytes that is negative, infinite or not a number.
     #[error("there are {0} bytes to send; give 0 or more")]
     Bytes(f64),
+    /// A host that nobody can send to.
+    #[error("no usable pair leads to host {0}")]
+    Unreachable(usize),
     /// Parents and order that are no tree, or a mapping that is none.
     #[error("this makes no sense for {hosts} hosts: {why}")]
     NoTree {

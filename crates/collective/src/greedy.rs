@@ -76,11 +76,11 @@ impl Default for Eager {
 }
 
 /// Earliest completion first: again and again the transfer that would be done first (Bhat, Raghavendra and Prasanna,
-/// ICDCS '99). O(N^2) in practice, O(N^3) with look-ahead.
+/// ICDCS '99). O(N^2) in practice, O(N^3) with look-ahead. Ties go to the sender and receiver of lower number.
 ///
 /// # Errors
 ///
-/// When the root does not exist.
+/// When the root does not exist, or no usable pair leads to a host.
 pub fn ecef(costs: &Costs, root: usize, bytes: f64, eager: Eager) -> Result<Tree, TreeError> {
     let hosts = costs.hosts();
     check(hosts, root)?;
@@ -103,14 +103,18 @@ pub fn ecef(costs: &Costs, root: usize, bytes: f64, eager: Eager) -> Result<Tree
                 let ahead = |host: usize| row[host] + if eager.look_ahead { onward_s[host] } else { 0.0 };
                 next[sender] = left.iter().copied().min_by(|&a, &b| ahead(a).total_cmp(&ahead(b)));
             }
-            let Some(receiver) = next[sender] else { continue };
+            let Some(receiver) = next[sender].filter(|&receiver| row[receiver].is_finite()) else {
+                continue;
+            };
             let later_s = if eager.look_ahead { onward_s[receiver] } else { 0.0 };
             let done_s = ready_s[sender] + row[receiver] + later_s;
-            if best.is_none_or(|(before_s, ..)| done_s < before_s) {
+            if best.is_none_or(|(before_s, by, _)| done_s < before_s || (done_s <= before_s && sender < by)) {
                 best = Some((done_s, sender, receiver));
             }
         }
-        let Some((_, sender, receiver)) = best else { break };
+        let Some((_, sender, receiver)) = best else {
+            return Err(TreeError::Unreachable(left[0]));
+        };
         let done_s = ready_s[sender] + seconds[sender * hosts + receiver];
         (ready_s[sender], ready_s[receiver]) = (done_s, done_s);
         children[sender].push(receiver);

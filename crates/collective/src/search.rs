@@ -46,12 +46,13 @@ pub struct Found {
 ///
 /// # Errors
 ///
-/// When the root does not exist or the bytes make no sense.
+/// When the root does not exist, the bytes make no sense, or no usable pair leads to a host.
 pub fn search(costs: &Costs, root: usize, task: Task, steps: u64, seed: u64) -> Result<Found, TreeError> {
     let task = task.check()?;
     let mut starts = starts(costs, root, task)?;
     starts.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     starts.dedup_by(|a, b| a.tree == b.tree);
+    starts.retain(|start| start.seconds.is_finite());
     starts.truncate(STARTS);
     if costs.hosts() < 3 {
         return Ok(starts.swap_remove(0));
@@ -75,16 +76,17 @@ fn starts(costs: &Costs, root: usize, task: Task) -> Result<Vec<Found>, TreeErro
         }
         let bytes = task.bytes / f64::from(pieces);
         trees.push(fnf(costs, root, bytes)?);
-        for most_children in [1, 2, 3, usize::MAX] {
-            trees.push(ecef(
-                costs,
-                root,
-                bytes,
-                Eager {
-                    look_ahead: false,
-                    most_children,
-                },
-            )?);
+        trees.push(ecef(costs, root, bytes, Eager::default())?);
+        for most_children in [1, 2, 3] {
+            let eager = Eager {
+                look_ahead: false,
+                most_children,
+            };
+            match ecef(costs, root, bytes, eager) {
+                // So narrow a tree need not lead everywhere where some pairs cannot be used.
+                Err(TreeError::Unreachable(_)) => {}
+                other => trees.push(other?),
+            }
         }
         if costs.hosts() <= LOOK_AHEAD_HOSTS {
             trees.push(ecef(

@@ -106,7 +106,11 @@ impl Shape {
             for &child in &self.children[place] {
                 self.pace_s[child] = pace_s;
             }
-            let done_s = self.first_s[place] + (pieces - 1.0) * self.pace_s[place];
+            let mut done_s = self.first_s[place];
+            if task.segments > 1 {
+                // Where a pair cannot be used, none of the later pieces would take 0 x infinity.
+                done_s += (pieces - 1.0) * self.pace_s[place];
+            }
             timed.mean_s += done_s;
             if done_s > timed.end_s {
                 (timed.end_s, timed.last) = (done_s, place);

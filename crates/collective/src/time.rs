@@ -45,3 +45,34 @@ pub fn time(costs: &Costs, tree: &Tree, task: Task) -> Result<f64, TreeError> {
     }
     Ok(Shape::of(tree).timed(costs, task).end_s)
 }
+
+/// All hosts in the order in which the transfers to them begin, the root first, when whole messages go down a tree.
+///
+/// # Errors
+///
+/// As for [`time`].
+pub fn begun(costs: &Costs, tree: &Tree, bytes: f64) -> Result<Vec<usize>, TreeError> {
+    time(
+        costs,
+        tree,
+        Task {
+            bytes,
+            segments: 1,
+            scatter: false,
+        },
+    )?;
+    let mut order = tree.order();
+    let mut begin_s = vec![f64::NEG_INFINITY; order.len()];
+    let mut there_s = vec![0.0; order.len()];
+    for &host in &order {
+        let mut clock_s = there_s[host];
+        for &child in tree.children(host) {
+            begin_s[child] = clock_s;
+            clock_s += costs.seconds(host, child, bytes);
+            there_s[child] = clock_s;
+        }
+    }
+    // Stable, so that parents stay before their children where a transfer takes no time.
+    order.sort_by(|&a, &b| begin_s[a].total_cmp(&begin_s[b]));
+    Ok(order)
+}

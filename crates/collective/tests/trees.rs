@@ -1,6 +1,8 @@
 //! Trees of the paper, trees by hand, and what must hold for all.
 
-use gavotte_collective::{Costs, Eager, Message, Task, Tree, binomial, ecef, exchange, fnf, search, time};
+use gavotte_collective::{
+    Costs, Eager, Message, Task, Tree, TreeError, begun, binomial, ecef, exchange, fnf, search, time,
+};
 use proptest::prelude::*;
 
 fn weights(rows: &[&[f64]]) -> Costs {
@@ -162,6 +164,25 @@ proptest! {
     }
 
     #[test]
+    fn transfers_begin_once_their_sender_has_the_message(
+        entries in prop::collection::vec(0.1..10.0_f64, 1..100), root in 0..10_usize,
+    ) {
+        let size = entries.len().isqrt();
+        let costs = Costs::new(size, entries[..size * size].to_vec(), vec![0.0; size * size]).unwrap();
+        let tree = ecef(&costs, root % size, 0.0, Eager::default()).unwrap();
+        let (order, parent) = (begun(&costs, &tree, 0.0).unwrap(), tree.parents());
+        let mut known = vec![false; size];
+        known[root % size] = true;
+        prop_assert_eq!(order[0], root % size);
+        for &host in &order[1..] {
+            prop_assert!(known[parent[host]] && !known[host]);
+            known[host] = true;
+        }
+        prop_assert!(known.iter().all(|known| *known));
+        prop_assert_eq!(Tree::from_parents(root % size, &parent, &order).unwrap(), tree);
+    }
+
+    #[test]
     fn a_chain_keeps_its_limit((costs, root) in random_costs(), most_children in 1_usize..4) {
         let tree = ecef(&costs, root, 1e6, Eager { most_children, ..Eager::default() }).unwrap();
         prop_assert!((0..costs.hosts()).all(|host| tree.children(host).len() <= most_children));
@@ -185,4 +206,52 @@ fn exchanges_help_and_stay_a_mapping() {
     assert!(exchange(&costs, &messages, vec![0, 0], 100).is_err());
     assert!(exchange(&costs, &messages, vec![0, 9], 100).is_err());
     assert!(exchange(&costs, &messages, vec![0], 100).is_err());
+}
+
+#[test]
+fn a_tree_says_whom_it_cannot_reach() {
+    let no = f64::INFINITY;
+    let costs = weights(&[&[no, 1.0, no], &[1.0, no, no], &[no, no, no]]);
+    assert_eq!(ecef(&costs, 0, 0.0, Eager::default()), Err(TreeError::Unreachable(2)));
+    let look_ahead = Eager {
+        look_ahead: true,
+        ..Eager::default()
+    };
+    assert_eq!(ecef(&costs, 0, 0.0, look_ahead), Err(TreeError::Unreachable(2)));
+    let task = Task {
+        bytes: 1.0,
+        segments: 4,
+        scatter: false,
+    };
+    assert_eq!(search(&costs, 0, task, 100, 0).unwrap_err(), TreeError::Unreachable(2));
+}
+
+#[test]
+fn what_cannot_be_used_is_not_even_for_nothing() {
+    let costs = Costs::new(
+        3,
+        vec![0.0; 9],
+        vec![0.0, f64::INFINITY, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0.0],
+    )
+    .unwrap();
+    assert!(costs.seconds(0, 1, 0.0).is_infinite());
+    let task = Task {
+        bytes: 1.0,
+        segments: 4,
+        scatter: false,
+    };
+    let found = search(&costs, 0, task, 100, 0).unwrap();
+    assert_eq!(found.tree.parents(), [0, 2, 0]);
+}
+
+#[test]
+fn the_earliest_completion_goes_first() {
+    // 0 sends to 1 in 1 s; then 1 serves 2 in 1 s while 0 needs 3 s for it.
+    let far = 9.0;
+    let costs = weights(&[&[far, 1.0, 3.0], &[far, far, 1.0], &[far, far, far]]);
+    let tree = ecef(&costs, 0, 0.0, Eager::default()).unwrap();
+    assert_eq!(
+        (tree.parents(), begun(&costs, &tree, 0.0).unwrap()),
+        (vec![0, 0, 1], vec![0, 1, 2])
+    );
 }

@@ -1,6 +1,6 @@
 //! What must hold for any input.
 
-use gavotte_constant::{Times, TreeError, ecef, mode, principal, quantile};
+use gavotte_constant::{Times, mode, principal, quantile};
 use proptest::prelude::*;
 
 /// Spacings for up to ten snapshots, near enough for tests.
@@ -56,24 +56,6 @@ proptest! {
         near(&found.constant, &constant, 1e-9);
         near(&found.load, &load, 1e-9);
     }
-
-    #[test]
-    fn a_tree_reaches_all_and_knows_its_parents_first(
-        weights in prop::collection::vec(0.1..10.0_f64, 1..100),
-        root in 0..10_usize,
-    ) {
-        let size = weights.len().isqrt();
-        let (weights, root) = (&weights[..size * size], root % size);
-        let tree = ecef(weights, root).unwrap();
-        let mut known = vec![false; size];
-        known[root] = true;
-        prop_assert_eq!(tree.order[0], root);
-        for &host in &tree.order[1..] {
-            prop_assert!(known[tree.parent[host]] && !known[host]);
-            known[host] = true;
-        }
-        prop_assert!(known.iter().all(|known| *known));
-    }
 }
 
 #[test]
@@ -104,21 +86,4 @@ fn a_pair_never_measured_stays_unknown() {
         assert!(constant[2].is_nan());
         near(&[constant[0], constant[1], constant[3]], &[1.0, 2.0, 4.0], 1e-4);
     }
-}
-
-#[test]
-fn a_tree_says_whom_it_cannot_reach() {
-    let nan = f64::NAN;
-    let weights = [nan, 1.0, nan, 1.0, nan, nan, nan, nan, nan];
-    assert_eq!(ecef(&weights, 0), Err(TreeError::Unreachable(2)));
-    assert!(ecef(&weights[..5], 0).is_err());
-}
-
-#[test]
-fn the_earliest_completion_goes_first() {
-    // 0 sends to 1 in 1 s; then 1 serves 2 in 1 s while 0 needs 3 s for it.
-    let far = 9.0;
-    let weights = [far, 1.0, 3.0, far, far, 1.0, far, far, far];
-    let tree = ecef(&weights, 0).unwrap();
-    assert_eq!((tree.parent, tree.order), (vec![0, 0, 1], vec![0, 1, 2]));
 }

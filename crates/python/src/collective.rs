@@ -79,7 +79,6 @@ pub(crate) fn collective_times<'py>(
     segments: u32,
     scatter: bool,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let hosts = parent.len();
     let root = order.first().copied().unwrap_or_default();
     let tree = Tree::from_parents(root, &parent, &order).map_err(Error::from)?;
     let task = Task {
@@ -87,20 +86,9 @@ pub(crate) fn collective_times<'py>(
         segments,
         scatter,
     };
-    if alpha_s.as_array().shape() != per_byte_s.as_array().shape() || alpha_s.as_array().shape()[1..] != [hosts, hosts]
-    {
-        return Err(PyValueError::new_err("the matrices must be (networks, hosts, hosts)"));
-    }
-    let cells = hosts * hosts;
-    let snapshots = alpha_s
-        .as_slice()?
-        .chunks(cells)
-        .zip(per_byte_s.as_slice()?.chunks(cells));
-    let seconds = snapshots
-        .map(|(alpha_s, per_byte_s)| {
-            let costs = costs(hosts, alpha_s, per_byte_s)?;
-            Ok(collective::time(&costs, &tree, task).map_err(Error::from)?)
-        })
+    let seconds = snapshots(parent.len(), &alpha_s, &per_byte_s)?
+        .iter()
+        .map(|costs| Ok(collective::time(costs, &tree, task).map_err(Error::from)?))
         .collect::<PyResult<Vec<f64>>>()?;
     Ok(seconds.into_pyarray(py))
 }
@@ -129,6 +117,26 @@ pub(crate) fn exchanged(
     Ok(found.map_err(Error::from)?)
 }
 
-fn costs(hosts: usize, alpha_s: &[f64], per_byte_s: &[f64]) -> PyResult<Costs> {
+/// The costs of each of several networks.
+pub(crate) fn snapshots(
+    hosts: usize,
+    alpha_s: &PyReadonlyArray3<'_, f64>,
+    per_byte_s: &PyReadonlyArray3<'_, f64>,
+) -> PyResult<Vec<Costs>> {
+    if alpha_s.as_array().shape() != per_byte_s.as_array().shape() || alpha_s.as_array().shape()[1..] != [hosts, hosts]
+    {
+        return Err(PyValueError::new_err("the matrices must be (networks, hosts, hosts)"));
+    }
+    let cells = (hosts * hosts).max(1);
+    let pairs = alpha_s
+        .as_slice()?
+        .chunks(cells)
+        .zip(per_byte_s.as_slice()?.chunks(cells));
+    pairs
+        .map(|(alpha_s, per_byte_s)| costs(hosts, alpha_s, per_byte_s))
+        .collect()
+}
+
+pub(crate) fn costs(hosts: usize, alpha_s: &[f64], per_byte_s: &[f64]) -> PyResult<Costs> {
     Ok(Costs::new(hosts, alpha_s.to_vec(), per_byte_s.to_vec()).map_err(Error::from)?)
 }

@@ -1,7 +1,8 @@
 //! What lasts of measured times, and trees over it.
 
+use gavotte_collective::{Costs, Eager, TreeError, begun, ecef};
 use gavotte_constant as constant;
-use gavotte_constant::{Times, TimesError, TreeError};
+use gavotte_constant::{Times, TimesError};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
@@ -9,12 +10,6 @@ use crate::errors::Error;
 
 impl From<TimesError> for Error {
     fn from(error: TimesError) -> Self {
-        Self::Value(error.to_string())
-    }
-}
-
-impl From<TreeError> for Error {
-    fn from(error: TreeError) -> Self {
         Self::Value(error.to_string())
     }
 }
@@ -82,11 +77,14 @@ type Tree<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<u32>>);
 #[pyfunction]
 pub(crate) fn ecef_tree<'py>(py: Python<'py>, weights: &Bound<'py, PyArray2<f64>>, root: usize) -> PyResult<Tree<'py>> {
     let weights = weights.readonly();
-    let values = weights.as_slice()?;
-    let tree = py.detach(|| constant::ecef(values, root)).map_err(Error::from)?;
+    let (hosts, values) = (weights.shape()[0], weights.as_slice()?);
+    let found = py.detach(|| -> Result<_, TreeError> {
+        let usable = |value: &f64| if value.is_finite() { *value } else { f64::INFINITY };
+        let costs = Costs::new(hosts, values.iter().map(usable).collect(), vec![0.0; values.len()])?;
+        let tree = ecef(&costs, root, 0.0, Eager::default())?;
+        Ok((tree.parents(), begun(&costs, &tree, 0.0)?))
+    });
+    let (parent, order) = found.map_err(Error::from)?;
     let numbers = |hosts: Vec<usize>| -> Vec<u32> { hosts.into_iter().map(|host| host as u32).collect() };
-    Ok((
-        numbers(tree.parent).into_pyarray(py),
-        numbers(tree.order).into_pyarray(py),
-    ))
+    Ok((numbers(parent).into_pyarray(py), numbers(order).into_pyarray(py)))
 }

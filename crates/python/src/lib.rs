@@ -8,6 +8,7 @@ mod constant;
 mod errors;
 mod fluid;
 mod problem;
+mod ring;
 
 /// The compiled half of Gavotte; private, use the package's own modules.
 #[pyo3::pymodule(gil_used = false)]
@@ -24,6 +25,8 @@ mod _core {
     use crate::fluid::{FlowList, Platform, Simulated, format_finish, parse_flows};
     #[pymodule_export]
     use crate::problem::{Problem, policies};
+    #[pymodule_export]
+    use crate::ring::{collective_ring, collective_ring_times};
 
     /// The version of the compiled module.
     #[pyfunction]

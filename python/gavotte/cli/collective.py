@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gavotte.formats.collective import Collective, Operation
     from gavotte.formats.history import History
 
-_BASICS = ("broadcast", "reduce", "scatter", "gather")
+_ROOTED = ("broadcast", "reduce", "scatter", "gather")
 
 
 def collective(
@@ -34,7 +34,8 @@ def collective(
         typer.Option("--root", help="Host of the root's rank; with `--format shim` several, or all."),
     ] = None,
     algorithm: Annotated[
-        str, typer.Option("--algorithm", help="auto, binomial, fnf, ecef, look-ahead, chain or search.")
+        str,
+        typer.Option("--algorithm", help="auto, binomial, fnf, ecef, look-ahead, chain, search, rank-ring or ring."),
     ] = "auto",
     placement: Annotated[
         Path | None,
@@ -56,7 +57,7 @@ def collective(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Say along which tree, in which order and in how many pieces to broadcast, reduce, scatter or gather."""
+    """Say along which tree or ring, in which order and in how many pieces a collective operation is fastest."""
     from gavotte.collective import OPERATIONS, plan, shim_text
     from gavotte.errors import GavotteError
     from gavotte.formats.collective import write_collective
@@ -80,7 +81,7 @@ def collective(
         size_bytes = parse_size(size)
     except ValueError as error:
         raise GavotteError(f"--bytes: {error}", hint="write it as tc does, for example 8MB") from None
-    wanted = [each for name in operation for each in (_BASICS if name == "all" else (name,))]
+    wanted = [each for name in operation for each in (OPERATIONS if name == "all" else (name,))]
     roots: list[str | None] = [each for name in root or [] for each in (hosts if name == "all" else (name,))]
     known: dict[str, Operation] = {name: name for name in OPERATIONS}
     for name in wanted:
@@ -100,7 +101,7 @@ def collective(
             seed=seed,
         )
         for name in wanted
-        for top in dict.fromkeys(roots or [None])
+        for top in (dict.fromkeys(roots or [None]) if name in _ROOTED or len(roots) == 1 else (None,))
     ]
     replayed = None if history is None else read_history(history)
     if output is not None:
@@ -144,7 +145,8 @@ def _show(found: Collective, history: History | None) -> None:
         ],
     )
     for stage in found.stages:
-        typer.echo(f"\n{stage.operation}, root {found.hosts[stage.root]}\n{draw(stage, found.hosts)}")
+        where = f"round {stage.ring} members" if stage.ring else f"root {found.hosts[stage.root]}"
+        typer.echo(f"\n{stage.operation}, {where}\n{draw(stage, found.hosts)}")
     if history is not None:
         seconds = _replayed(found, history)["replayed_s"]
         note(

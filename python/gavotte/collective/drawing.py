@@ -1,4 +1,4 @@
-"""A tree as text."""
+"""A tree or a ring as text."""
 
 from __future__ import annotations
 
@@ -11,12 +11,20 @@ def draw(stage: Stage, hosts: Sequence[str], *, most: int = 64) -> str:
     """Draws who sends to whom, children in their order; a chain goes on in its line.
 
     Args:
-        stage: one tree.
+        stage: one tree; or a ring, whose members stand in a line, and those that hang from them below.
         hosts: host of each rank.
         most: ranks that are drawn; the rest is counted.
     """
     below = stage.children
     lines: list[str] = []
+    if stage.ring:
+        members, hanging = stage.order[: stage.ring], stage.order[stage.ring :]
+        shown = [hosts[rank] for rank in members[:most]]
+        lines.append(" - ".join([*shown, shown[0] if len(members) <= most else f"... and {len(members) - most} more"]))
+        for rank in members[:most]:
+            hung = [hosts[other] for other in hanging if stage.parent[other] == rank]
+            lines += [f"from {hosts[rank]} hang {', '.join(hung)}"] if hung else []
+        return "\n".join(lines)
     left = most
     stack: list[tuple[int, str, str]] = [(stage.root, "", "")]
     while stack and left > 0:

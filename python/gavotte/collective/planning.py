@@ -10,13 +10,19 @@ import numpy as np
 from gavotte import _core
 from gavotte.collective.pairs import Pairs, network_pairs
 from gavotte.errors import GavotteError
-from gavotte.formats.collective import FORMAT, Basic, Collective, Operation, Stage
+from gavotte.formats.collective import FORMAT, Collective, Operation, Stage
 from gavotte.formats.network import Network
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
-ALGORITHMS = ("auto", "binomial", "fnf", "ecef", "look-ahead", "chain", "search")
-"""From MPICH's tree by rank to the search; `auto` takes the first that is within `WORTH_IT` of the best."""
+TREES = ("binomial", "fnf", "ecef", "look-ahead", "chain", "search")
+"""From MPICH's tree by rank to the search."""
+
+RINGS = ("rank-ring", "ring")
+"""For allgather and allreduce alone: the libraries' ring by rank, and one found by search."""
+
+ALGORITHMS = ("auto", *TREES, *RINGS)
+"""`auto` takes the first that is within `WORTH_IT` of the best."""
 
 WORTH_IT = 0.03
 """A cleverer tree must promise to save more of the time: calibrations repeat to 3-5 %."""
@@ -26,10 +32,13 @@ SEGMENT_BYTES = 16384
 
 MOST_SEGMENTS = 1024
 
+MOST_RING_SEGMENTS = 16
+"""A ring is pipelined by itself: blocks follow each other."""
+
 STEPS = 100_000
 """Moves of the search: 0.3 s at 196 hosts; ten times as many save 1 % more."""
 
-_STAGES: dict[Operation, tuple[Basic, ...]] = {
+_STAGES: dict[Operation, tuple[Operation, ...]] = {
     "broadcast": ("broadcast",),
     "reduce": ("reduce",),
     "scatter": ("scatter",),
@@ -64,7 +73,7 @@ def plan(
         size_bytes: as for the MPI call: the message, or one rank's block.
         root: the host of the root's rank (the first of it); else the first rank, and for allgather and allreduce the
             host that is nearest to all.
-        algorithm: see `ALGORITHMS`.
+        algorithm: see `ALGORITHMS`; a ring has no root.
         ranks: the host of each rank, where several may share one; else the Network's hosts in order.
         segments: pieces; else 1 for trees made in one pass, and for the search what suits.
         steps: moves that the search tries.
@@ -77,6 +86,9 @@ def plan(
         raise GavotteError(f"no operation {operation!r}", hint=f"choose one of {', '.join(OPERATIONS)}")
     if algorithm not in ALGORITHMS:
         raise GavotteError(f"no algorithm {algorithm!r}", hint=f"choose one of {', '.join(ALGORITHMS)}")
+    round_ = operation in ("allgather", "allreduce")
+    if algorithm in RINGS and not round_:
+        raise GavotteError(f"a {operation} goes along no ring", hint=f"choose one of {', '.join(TREES)}")
     hosts = list(network.names if ranks is None else ranks)
     if root is not None and root not in hosts:
         raise GavotteError(f"no rank runs on the root {root!r}", hint=f"choose one of {', '.join(hosts[:8])}, ...")
@@ -88,8 +100,13 @@ def plan(
     if operation == "allgather":
         sizes["broadcast"] = size_bytes * len(hosts)
     found: dict[str, list[Stage]] = {}
-    for name in ALGORITHMS[1:] if algorithm == "auto" else dict.fromkeys(("binomial", "fnf", algorithm)):
-        found[name] = [_stage(pairs, each, sizes[each], top, name, segments, steps, seed) for each in stages_of]
+    beside = ("binomial", "fnf", "rank-ring") if round_ else ("binomial", "fnf")
+    tried = (TREES + RINGS if round_ else TREES) if algorithm == "auto" else tuple(dict.fromkeys((*beside, algorithm)))
+    for name in tried:
+        if name in RINGS:
+            found[name] = [_ring(pairs, operation, size_bytes, name, segments, steps, seed)]
+        else:
+            found[name] = [_stage(pairs, each, sizes[each], top, name, segments, steps, seed) for each in stages_of]
     total_s = {name: sum(stage.predicted_s for stage in stages) for name, stages in found.items()}
     chosen = algorithm
     if algorithm == "auto":
@@ -110,7 +127,7 @@ def plan(
 
 def _stage(
     pairs: Pairs,
-    operation: Basic,
+    operation: Operation,
     size_bytes: int,
     root: int,
     algorithm: str,
@@ -136,6 +153,35 @@ def _stage(
         raise GavotteError(str(error)) from None
     return Stage(
         operation=operation, bytes=size_bytes, segments=pieces, parent=parent, order=order, predicted_s=seconds
+    )
+
+
+def _ring(
+    pairs: Pairs, operation: Operation, size_bytes: int, algorithm: str, segments: int | None, steps: int, seed: int
+) -> Stage:
+    share_bytes = size_bytes // len(pairs.alpha_s) if operation == "allreduce" else size_bytes
+    most = max(1, min(MOST_RING_SEGMENTS, share_bytes // SEGMENT_BYTES))
+    try:
+        parent, order, members, pieces, seconds = _core.collective_ring(
+            pairs.alpha_s,
+            pairs.per_byte_s,
+            by_rank=algorithm == "rank-ring",
+            size_bytes=float(size_bytes),
+            segments=segments or most,
+            reduce=operation == "allreduce",
+            steps=steps,
+            seed=seed,
+        )
+    except (ValueError, OverflowError) as error:
+        raise GavotteError(str(error)) from None
+    return Stage(
+        operation=operation,
+        bytes=size_bytes,
+        segments=pieces,
+        parent=parent,
+        order=order,
+        ring=members,
+        predicted_s=seconds,
     )
 
 

@@ -28,6 +28,18 @@ def replay(history: History, collective: Collective) -> Floats:
     pairs = history_pairs(history, collective.hosts)
     total_s: Floats = np.zeros(history.snapshots)
     for stage in collective.stages:
+        if stage.ring:
+            total_s = total_s + _core.collective_ring_times(
+                pairs.alpha_s,
+                pairs.per_byte_s,
+                parent=stage.parent,
+                order=stage.order,
+                members=stage.ring,
+                size_bytes=float(stage.bytes),
+                segments=stage.segments,
+                reduce=stage.operation == "allreduce",
+            )
+            continue
         there = pairs.reversed if stage.operation in ("reduce", "gather") else pairs
         total_s = total_s + _core.collective_times(
             there.alpha_s,

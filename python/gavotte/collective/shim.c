@@ -1,5 +1,6 @@
 /*
- * Runs MPI_Bcast, MPI_Reduce, MPI_Scatter and MPI_Gather of an unchanged program along given trees.
+ * Runs MPI_Bcast, MPI_Reduce, MPI_Scatter, MPI_Gather, MPI_Allgather and MPI_Allreduce of an unchanged program along
+ * given trees and rings.
  *
  *     mpicc -O2 -shared -fPIC -o libgavotte-mpi.so shim.c -lm      (or: gavotte shim -o libgavotte-mpi.so)
  *     LD_PRELOAD=./libgavotte-mpi.so GAVOTTE_TREES=trees.txt       in the environment of every rank
@@ -15,12 +16,10 @@
 #include <limits.h>
 #include <math.h>
 #include <mpi.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { BROADCAST, REDUCE, SCATTER, GATHER, OPERATIONS };
-static const char *const NAMES[OPERATIONS] = {"broadcast", "reduce", "scatter", "gather"};
 
 enum { SLOTS = 4 }; /* segments of a reduction that are under way to one rank */
 
@@ -82,12 +81,15 @@ static int usable(MPI_Comm comm, MPI_Comm *shadow) {
     return ready && comm != MPI_COMM_NULL && (*shadow = shadow_of(comm)) != MPI_COMM_NULL;
 }
 
+/* The tree or ring, or the first of two trees, for an operation; `root` is -1 where it has none. */
 static const Tree *choose(int operation, int root, double bytes) {
     const Tree *best = NULL;
-    double room = operation == SCATTER || operation == GATHER ? (double)INT_MAX / (ranks ? ranks : 1) : INT_MAX;
+    int blocks = operation == SCATTER || operation == GATHER || operation == ALLGATHER;
+    int first = operation == ALLGATHER ? UP_OF_GATHER : operation == ALLREDUCE ? UP_OF_REDUCE : operation;
+    double room = blocks ? (double)INT_MAX / (ranks ? ranks : 1) : INT_MAX;
     for (int i = 0; bytes > 0 && bytes >= min_bytes && bytes <= room && i < tree_count; i++) {
         const Tree *tree = &trees[i];
-        if (tree->operation != operation || tree->root != root) continue;
+        if ((tree->kind != operation && tree->kind != first) || (root >= 0 && tree->root != root)) continue;
         if (!best || fabs(log(tree->bytes / bytes)) < fabs(log(best->bytes / bytes))) best = tree;
     }
     (best ? taken : passed)[operation]++;
@@ -116,6 +118,23 @@ static int is_plain(MPI_Datatype type) {
 }
 
 /* ---- moving bytes ---- */
+
+/* Lets others run meanwhile: where ranks outnumber cores and the library waits busily, the next in the chain may be one
+ * that waits for a core. Costs nothing where nobody else is there to run. */
+static int await_one(MPI_Request *request) {
+    for (int done = 0;;) {
+        TRY(PMPI_Test(request, &done, MPI_STATUS_IGNORE));
+        if (done) return MPI_SUCCESS;
+        sched_yield();
+    }
+}
+
+/* Sends one piece, and waits until it is away. */
+static int pass(const void *part, int count, MPI_Datatype type, int to, MPI_Comm comm) {
+    MPI_Request request;
+    TRY(PMPI_Isend(part, count, type, to, 0, comm, &request));
+    return await_one(&request);
+}
 
 static int pack(const void *from, MPI_Count count, MPI_Datatype type, char *to, size_t bytes, MPI_Comm comm) {
     int at = 0;
@@ -148,11 +167,11 @@ static int down(char *data, size_t bytes, int shared, const Tree *tree, MPI_Comm
     }
     for (size_t i = 0; i < pieces; i++) {
         size_t length = i + 1 < pieces ? piece : bytes - i * piece;
-        if (tree->parent >= 0) TRY(PMPI_Wait(&coming[i], MPI_STATUS_IGNORE));
+        if (tree->parent >= 0) TRY(await_one(&coming[i]));
         for (int c = 0; c < tree->children; c++) {
             size_t weight = shared ? 1 : tree->weight[c], at = shared ? 0 : tree->at[c];
             const char *part = data + ours * i * piece + at * length;
-            TRY(PMPI_Send(part, (int)(weight * length), MPI_BYTE, tree->child[c], 0, comm));
+            TRY(pass(part, (int)(weight * length), MPI_BYTE, tree->child[c], comm));
         }
     }
     free(coming);
@@ -174,9 +193,9 @@ static int up(char *data, size_t bytes, const Tree *tree, MPI_Comm comm) {
         }
     for (size_t i = 0; i < pieces; i++) {
         size_t length = i + 1 < pieces ? piece : bytes - i * piece;
-        for (int c = 0; c < tree->children; c++) TRY(PMPI_Wait(&coming[i * tree->children + c], MPI_STATUS_IGNORE));
+        for (int c = 0; c < tree->children; c++) TRY(await_one(&coming[i * tree->children + c]));
         if (tree->parent >= 0)
-            TRY(PMPI_Send(data + ours * i * piece, (int)(ours * length), MPI_BYTE, tree->parent, 0, comm));
+            TRY(pass(data + ours * i * piece, (int)(ours * length), MPI_BYTE, tree->parent, comm));
     }
     free(coming);
     return MPI_SUCCESS;
@@ -191,6 +210,8 @@ static void deal(char *laid, char *block, size_t bytes, size_t place, const Tree
         memcpy(into_layout ? there : block + at, into_layout ? block + at : there, length);
     }
 }
+
+#include "shim_rings.h"
 
 /* ---- the operations ---- */
 
@@ -268,14 +289,52 @@ static int reduce(const void *from, void *to, MPI_Count count, MPI_Datatype type
                 TRY(PMPI_Irecv(slots + next % SLOTS * length * extent, (int)length, type, child, 0, comm,
                                &coming[next % SLOTS]));
             }
-            TRY(PMPI_Wait(&coming[done % SLOTS], MPI_STATUS_IGNORE));
+            TRY(await_one(&coming[done % SLOTS]));
             TRY(PMPI_Reduce_local(slots + done % SLOTS * length * extent, sum + i * length * extent, (int)here, type, op));
         }
-        if (tree->parent >= 0) TRY(PMPI_Send(sum + i * length * extent, (int)here, type, tree->parent, 0, comm));
+        if (tree->parent >= 0) TRY(pass(sum + i * length * extent, (int)here, type, tree->parent, comm));
     }
     if (sum != to && sum != from) free(sum);
     free(slots);
     return MPI_SUCCESS;
+}
+
+static int allgather(const void *from, MPI_Count count, MPI_Datatype type, void *to, MPI_Count to_count,
+                     MPI_Datatype to_type, size_t bytes, const Tree *tree, MPI_Comm comm) {
+    MPI_Aint low, extent;
+    TRY(PMPI_Type_get_extent(to_type, &low, &extent));
+    if (!tree->members) {
+        int below = from == MPI_IN_PLACE && tree->parent >= 0;
+        if (below) from = (char *)to + extent * to_count * me, count = to_count, type = to_type;
+        TRY(gather(from, count, type, to, to_count, to_type, bytes, tree, comm));
+        return bcast(to, to_count * ranks, to_type, tree + 1, comm);
+    }
+    int plain = is_plain(to_type);
+    char *data = plain ? to : malloc(bytes * ranks);
+    if (!data) return MPI_ERR_NO_MEM;
+    if (from != MPI_IN_PLACE) TRY(pack(from, count, type, data + bytes * me, bytes, comm));
+    else if (!plain) TRY(pack((char *)to + extent * to_count * me, to_count, to_type, data + bytes * me, bytes, comm));
+    TRY(collect_round(data, bytes, tree, comm));
+    for (int i = 0; !plain && i < ranks; i++)
+        TRY(unpack(data + bytes * i, (char *)to + extent * to_count * i, to_count, to_type, bytes, comm));
+    if (!plain) free(data);
+    return MPI_SUCCESS;
+}
+
+static int allreduce(const void *from, void *to, MPI_Count count, MPI_Datatype type, MPI_Op op, const Tree *tree,
+                     MPI_Comm comm) {
+    MPI_Aint low, extent;
+    void *copy = NULL;
+    if (tree->members) return combine_round(from, to, count, type, op, tree, comm);
+    TRY(PMPI_Type_get_extent(type, &low, &extent));
+    if (from == MPI_IN_PLACE && tree->parent >= 0) {
+        /* Elsewhere than at the root, a reduction only reads. */
+        if (!(copy = malloc(count * extent))) return MPI_ERR_NO_MEM;
+        from = memcpy(copy, to, count * extent);
+    }
+    TRY(reduce(from, to, count, type, op, tree, comm));
+    free(copy);
+    return bcast(to, count, type, tree + 1, comm);
 }
 
 static int may_reduce(MPI_Datatype type, MPI_Op op) {
@@ -299,7 +358,7 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
 int MPI_Finalize(void) {
     const char *verbose = getenv("GAVOTTE_VERBOSE");
     for (int i = 0; verbose && atoi(verbose) && me == 0 && i < OPERATIONS; i++)
-        fprintf(stderr, "gavotte: %s: %ld along trees, %ld passed on\n", NAMES[i], taken[i], passed[i]);
+        fprintf(stderr, "gavotte: %s: %ld taken over, %ld passed on\n", NAMES[i], taken[i], passed[i]);
     return PMPI_Finalize();
 }
 
@@ -334,6 +393,21 @@ int MPI_Finalize(void) {
         const Tree *tree = choose(GATHER, root, bytes);                                                                \
         return tree ? gather(from, count, type, to, to_count, to_type, (size_t)bytes, tree, own)                       \
                     : PMPI_Gather##suffix(from, count, type, to, to_count, to_type, root, comm);                       \
+    }                                                                                                                  \
+    int MPI_Allgather##suffix(const void *from, COUNT count, MPI_Datatype type, void *to, COUNT to_count,              \
+                              MPI_Datatype to_type, MPI_Comm comm) {                                                   \
+        MPI_Comm own;                                                                                                  \
+        double bytes = usable(comm, &own) ? bytes_of(to_count, to_type) : 0;                                           \
+        const Tree *tree = choose(ALLGATHER, -1, bytes);                                                               \
+        return tree ? allgather(from, count, type, to, to_count, to_type, (size_t)bytes, tree, own)                    \
+                    : PMPI_Allgather##suffix(from, count, type, to, to_count, to_type, comm);                          \
+    }                                                                                                                  \
+    int MPI_Allreduce##suffix(const void *from, void *to, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {  \
+        MPI_Comm own;                                                                                                  \
+        int may = usable(comm, &own) && may_reduce(type, op);                                                          \
+        const Tree *tree = choose(ALLREDUCE, -1, may ? bytes_of(count, type) : 0);                                     \
+        return tree ? allreduce(from, to, count, type, op, tree, own)                                                  \
+                    : PMPI_Allreduce##suffix(from, to, count, type, op, comm);                                         \
     }
 
 DEFINE(int, )

@@ -1,4 +1,4 @@
-"""Trees as lines of numbers, which the preloaded library reads without a JSON parser."""
+"""Trees and rings as lines of numbers, which the preloaded library reads without a JSON parser."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def shim_text(collectives: Sequence[Collective]) -> str:
     """Writes the trees of one or more operations over the same ranks.
 
     One line with the number of ranks, then three a tree: operation, root, bytes and bytes of a segment; each rank's
-    parent; the order.
+    parent; the order. A ring has the number of its members where a tree has its root. The two trees of an allgather or
+    allreduce follow each other, the first as `allgather-gather` or `allreduce-reduce`.
 
     Raises:
         GavotteError: when they have unlike ranks.
@@ -25,7 +26,9 @@ def shim_text(collectives: Sequence[Collective]) -> str:
     lines = [HEADER, f"ranks {sizes.pop()}"]
     for collective in collectives:
         for stage in collective.stages:
-            segment_bytes = -(-stage.bytes // stage.segments) if stage.segments > 1 else 0
-            lines.append(f"{stage.operation} {stage.root} {stage.bytes} {segment_bytes}")
-            lines += [" ".join(map(str, stage.parent)), " ".join(map(str, stage.order))]
+            parts = len(collective.stages) > 1
+            name = f"{collective.operation}-{stage.operation}" if parts else stage.operation
+            lines.append(f"{name} {stage.ring or stage.root} {stage.bytes} {stage.segment_bytes}")
+            parent = [stage.root if rank == stage.root else above for rank, above in enumerate(stage.parent)]
+            lines += [" ".join(map(str, parent)), " ".join(map(str, stage.order))]
     return "\n".join(lines) + "\n"

@@ -1,8 +1,20 @@
-/* The trees of GAVOTTE_TREES: read and checked by each rank for itself; part of shim.c. */
+/* The trees and rings of GAVOTTE_TREES: read and checked by each rank for itself; part of shim.c. */
 
-/* One tree as this rank sees it. `below` is this rank, then all below its first child, then all below its second. */
+enum { BROADCAST, REDUCE, SCATTER, GATHER, ALLGATHER, ALLREDUCE, OPERATIONS };
+static const char *const NAMES[OPERATIONS] = {"broadcast", "reduce", "scatter", "gather", "allgather", "allreduce"};
+
+/* An allgather or allreduce along two trees: the second follows the first, from the same root. */
+enum { UP_OF_GATHER = OPERATIONS, DOWN_OF_GATHER, UP_OF_REDUCE, DOWN_OF_REDUCE, KINDS };
+static const char *const PARTS[KINDS - OPERATIONS] = {"allgather-gather", "allgather-broadcast", "allreduce-reduce",
+                                                      "allreduce-broadcast"};
+
+/*
+ * One tree as this rank sees it. `below` is this rank, then all below its first child, then all below its second.
+ * Or a ring of `members`, the first of `below`, which then is all ranks by group: each member followed by those that hang
+ * from it; group i starts at `at[i]`, and `place` is this rank's group. `children` are those that hang from this rank.
+ */
 typedef struct {
-    int operation, root, parent, children, size;
+    int kind, root, parent, children, size, members, place;
     double bytes, segment_bytes;
     int *child, *at, *weight, *below;
 } Tree;
@@ -10,6 +22,7 @@ typedef struct {
 static Tree *trees;
 static int tree_count, ready, me, ranks;
 static double min_bytes = 32768;
+
 static int walk(const int *parent, const int *order, int rank, int *below, int count) {
     below[count++] = rank;
     for (int i = 0; i < ranks; i++)
@@ -17,10 +30,7 @@ static int walk(const int *parent, const int *order, int rank, int *below, int c
     return count;
 }
 
-static int grow(Tree *tree, int *parent, int *order) {
-    tree->child = malloc(sizeof(int) * 4 * ranks);
-    if (!tree->child) return 0;
-    tree->at = tree->child + ranks, tree->weight = tree->at + ranks, tree->below = tree->weight + ranks;
+static void grow_tree(Tree *tree, const int *parent, const int *order) {
     tree->parent = me == tree->root ? -1 : parent[me];
     tree->below[0] = me, tree->size = 1, tree->children = 0;
     for (int i = 0; i < ranks; i++) {
@@ -29,52 +39,139 @@ static int grow(Tree *tree, int *parent, int *order) {
         tree->child[number] = order[i], tree->at[number] = tree->size, tree->weight[number] = end - tree->size;
         tree->size = end;
     }
+}
+
+static void grow_ring(Tree *ring, const int *parent, const int *order) {
+    ring->parent = -1, ring->children = 0, ring->size = 0;
+    for (int i = 0; i < ring->members; i++) {
+        ring->at[i] = ring->size, ring->below[ring->size++] = order[i];
+        if (order[i] == me) ring->place = i;
+        for (int j = ring->members; j < ranks; j++) {
+            if (parent[order[j]] != order[i]) continue;
+            ring->below[ring->size++] = order[j];
+            if (order[i] == me) ring->child[ring->children++] = order[j];
+            if (order[j] == me) ring->place = i, ring->parent = order[i];
+        }
+    }
+    ring->at[ring->members] = ring->size;
+}
+
+static int grow(Tree *tree, const int *parent, const int *order) {
+    tree->child = malloc(sizeof(int) * (4 * (size_t)ranks + 1));
+    if (!tree->child) return 0;
+    tree->below = tree->child + ranks, tree->weight = tree->below + ranks, tree->at = tree->weight + ranks;
+    if (tree->members) grow_ring(tree, parent, order);
+    else grow_tree(tree, parent, order);
     return 1;
 }
 
-/* Whether parents come first and every rank once: anything else would never end. */
-static int is_tree(const int *parent, const int *order, int root) {
+/* Whether parents come first, the root its own, and every rank once: anything else would never end. In a ring, whether each member but the
+ * first has the one before for its parent, and each other rank a member. */
+static int is_tree(const int *parent, const int *order, int members) {
     char *seen = calloc(ranks, 1);
-    int fine = seen && order[0] == root;
+    int fine = seen != NULL;
     for (int i = 0; fine && i < ranks; i++) {
-        fine = order[i] >= 0 && order[i] < ranks && !seen[order[i]];
-        if (fine && i > 0) fine = parent[order[i]] >= 0 && parent[order[i]] < ranks && seen[parent[order[i]]];
-        if (fine) seen[order[i]] = 1;
+        fine = !seen[order[i]] && (i == 0 ? parent[order[i]] == order[i] : seen[parent[order[i]]] == 1);
+        if (fine && i > 0 && i < members) fine = parent[order[i]] == order[i - 1];
+        if (fine) seen[order[i]] = members && i >= members ? 2 : 1;
     }
     free(seen);
     return fine;
 }
 
-static int read_list(FILE *file, int *list) {
-    for (int i = 0; i < ranks; i++)
-        if (fscanf(file, "%d", &list[i]) != 1) return 0;
+/* ---- the text: words and whole numbers with single spaces between, and an end to every line ---- */
+
+typedef struct {
+    const char *at, *end;
+} Text;
+
+static int literal(Text *text, const char *word) {
+    size_t length = strlen(word);
+    if ((size_t)(text->end - text->at) < length || memcmp(text->at, word, length)) return 0;
+    text->at += length;
     return 1;
 }
 
-static const char *read_trees(const char *path) {
-    FILE *file = path ? fopen(path, "r") : NULL;
-    if (!file) return "GAVOTTE_TREES names no file that can be read";
-    char word[32];
-    int there = 0, *lists = malloc(sizeof(int) * 2 * ranks);
-    const char *wrong = NULL;
-    if (!lists || fscanf(file, "gavotte/shim/1 ranks %d", &there) != 1) wrong = "GAVOTTE_TREES is no shim file";
-    else if (there != ranks) wrong = "GAVOTTE_TREES is for another number of ranks";
-    while (!wrong) {
-        Tree tree = {0};
-        int found = fscanf(file, "%31s %d %lf %lf", word, &tree.root, &tree.bytes, &tree.segment_bytes);
-        if (found == EOF) break;
-        for (tree.operation = 0; tree.operation < OPERATIONS; tree.operation++)
-            if (!strcmp(word, NAMES[tree.operation])) break;
-        Tree *more = realloc(trees, sizeof(Tree) * (tree_count + 1));
+static int number(Text *text, long long most, long long *value) {
+    int digits = 0;
+    for (*value = 0; text->at < text->end && *text->at >= '0' && *text->at <= '9'; text->at++) {
+        if (++digits > 16) return 0;
+        *value = 10 * *value + (*text->at - '0');
+    }
+    return digits > 0 && *value <= most;
+}
+
+static int numbers(Text *text, int *list) {
+    long long value;
+    for (int i = 0; i < ranks; i++) {
+        if (!number(text, ranks - 1, &value) || !literal(text, i + 1 < ranks ? " " : "\n")) return 0;
+        list[i] = (int)value;
+    }
+    return 1;
+}
+
+static int read_kind(Text *text) {
+    for (int kind = KINDS - 1; kind >= 0; kind--) {
+        const char *start = text->at, *name = kind < OPERATIONS ? NAMES[kind] : PARTS[kind - OPERATIONS];
+        if (literal(text, name) && literal(text, " ")) return kind;
+        text->at = start;
+    }
+    return KINDS;
+}
+
+static int read_tree(Text *text, Tree *tree, int *lists) {
+    const long long most_bytes = 1LL << 53;
+    long long first, bytes, segment_bytes;
+    tree->kind = read_kind(text);
+    int ring = tree->kind == ALLGATHER || tree->kind == ALLREDUCE;
+    if (tree->kind == KINDS || !number(text, ring ? ranks : ranks - 1, &first) || !literal(text, " ") ||
+        !number(text, most_bytes, &bytes) || !literal(text, " ") || !number(text, most_bytes, &segment_bytes) ||
+        !literal(text, "\n") || !numbers(text, lists) || !numbers(text, lists + ranks) || (ring && first == 0))
+        return 0;
+    tree->members = ring ? (int)first : 0, tree->root = ring ? lists[ranks] : (int)first;
+    tree->bytes = (double)bytes, tree->segment_bytes = (double)segment_bytes;
+    return lists[ranks] == tree->root && is_tree(lists, lists + ranks, tree->members) &&
+           grow(tree, lists, lists + ranks);
+}
+
+/* Whether a tree may come next: the second of two right after the first, and nothing else there. */
+static int fits(const Tree *tree, const Tree *before) {
+    int open = before && (before->kind == UP_OF_GATHER || before->kind == UP_OF_REDUCE);
+    int closes = tree && (tree->kind == DOWN_OF_GATHER || tree->kind == DOWN_OF_REDUCE);
+    if (!open || !closes) return open == closes;
+    return tree->kind == before->kind + 1 && tree->root == before->root;
+}
+
+static const char *parse_trees(Text text) {
+    long long there;
+    if (!literal(&text, "gavotte/shim/1\nranks ") || !number(&text, INT_MAX, &there) || !literal(&text, "\n"))
+        return "GAVOTTE_TREES is no shim file";
+    if (there != ranks) return "GAVOTTE_TREES is for another number of ranks";
+    int *lists = malloc(sizeof(int) * 2 * ranks), fine = lists != NULL;
+    while (fine && text.at < text.end) {
+        Tree tree = {0}, *more = realloc(trees, sizeof(Tree) * (tree_count + 1));
         if (more) trees = more;
-        if (!more || found != 4 || tree.operation == OPERATIONS || !read_list(file, lists) ||
-            !read_list(file, lists + ranks) || !is_tree(lists, lists + ranks, tree.root) ||
-            !grow(&tree, lists, lists + ranks))
-            wrong = "GAVOTTE_TREES holds something that is no tree";
-        else trees[tree_count++] = tree;
+        fine = more && read_tree(&text, &tree, lists) && fits(&tree, tree_count ? &trees[tree_count - 1] : NULL);
+        if (fine) trees[tree_count++] = tree;
     }
     free(lists);
+    fine = fine && fits(NULL, tree_count ? &trees[tree_count - 1] : NULL);
+    return fine ? NULL : "GAVOTTE_TREES holds something that is no tree";
+}
+
+static const char *read_trees(const char *path) {
+    FILE *file = path ? fopen(path, "rb") : NULL;
+    if (!file) return "GAVOTTE_TREES names no file that can be read";
+    size_t room = 1 << 16, length = 0, got;
+    char *text = malloc(room), *more = text;
+    while (more && (got = fread(text + length, 1, room - length, file)) > 0) {
+        length += got;
+        if (length == room && (more = realloc(text, room * 2)) != NULL) text = more, room *= 2;
+    }
+    int failed = !more || ferror(file);
     fclose(file);
+    const char *wrong = failed ? "GAVOTTE_TREES cannot be read" : parse_trees((Text){text, text + length});
+    free(text);
     return wrong;
 }
 
@@ -86,4 +183,3 @@ static unsigned long checksum(const char *path) {
     if (file) fclose(file);
     return sum;
 }
-

@@ -1,10 +1,11 @@
-"""Collective: along which trees a collective operation runs, in how many pieces (`*.tree.json`).
+"""Collective: along which trees or ring a collective operation runs, in how many pieces (`*.tree.json`).
 
 Rank i of the operation is `hosts[i]`; a host may stand several times. All other lists count ranks.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -15,7 +16,6 @@ from gavotte.formats.reading import Emitted, parse_json, problem, read_text, val
 
 FORMAT = "gavotte/collective/1"
 
-Basic = Literal["broadcast", "reduce", "scatter", "gather"]
 Operation = Literal["broadcast", "reduce", "scatter", "gather", "allgather", "allreduce"]
 
 Rank = Annotated[int, Field(ge=0)]
@@ -23,22 +23,27 @@ Seconds = Annotated[float, Field(ge=0)]
 
 
 class Stage(Emitted):
-    """One basic operation along one tree.
+    """One operation along one tree, or round one ring.
 
     Attributes:
         operation: reduce and gather go up the tree: a rank receives from its children, last first, and then sends.
+            Allgather and allreduce have a ring.
         bytes: what each rank has in the end, or gives: the message of a broadcast or reduction, one block else.
-        segments: equal pieces, each sent on as soon as it is there.
+        segments: equal pieces, each sent on as soon as it is there; in a ring of a block, or of a member's share of a
+            reduction.
         parent: of each rank; the root's is itself.
         order: ranks, parents first, siblings as their parent sends to them.
+        ring: 0 = a tree; else so many ranks of `order` are members that send round, each to the next and the last to
+            the first, and each other rank hangs from the member that is its parent.
         predicted_s: how long it takes.
     """
 
-    operation: Basic
+    operation: Operation
     bytes: Annotated[int, Field(ge=0)]
     segments: Annotated[int, Field(ge=1)]
     parent: list[Rank]
     order: list[Rank]
+    ring: Annotated[int, Field(ge=0)] = 0
     predicted_s: Seconds
 
     @property
@@ -54,12 +59,21 @@ class Stage(Emitted):
             below[self.parent[rank]].append(rank)
         return below
 
+    @property
+    def segment_bytes(self) -> int:
+        """Bytes of a piece; 0 = whole."""
+        if self.segments == 1:
+            return 0
+        whole = -(-self.bytes // self.ring) if self.ring and self.operation == "allreduce" else self.bytes
+        return -(-whole // self.segments)
+
 
 class Collective(Emitted):
     """An operation and how to run it.
 
     Attributes:
-        operation: what it does. An allgather is a gather and a broadcast, an allreduce a reduction and a broadcast.
+        operation: what it does. An allgather is a ring, or a gather and a broadcast; an allreduce is a ring, or a
+            reduction and a broadcast.
         hosts: host of each rank.
         bytes: as for the MPI call: the message, or one rank's block (scatter, gather, allgather).
         algorithm: how the trees were found.
@@ -94,6 +108,18 @@ class Collective(Emitted):
                     text = f"puts rank {rank} before its parent, rank {stage.parent[rank]}"
                     raise problem(text, "put parents first", field=f"{where}.order")
                 seen.add(rank)
+            if (stage.operation in ("allgather", "allreduce")) != (stage.ring > 0):
+                text = f"is {stage.ring} for a stage of {stage.operation}"
+                raise problem(text, "give an allgather or allreduce a ring, and nothing else", field=f"{where}.ring")
+            if stage.ring > len(self.hosts):
+                text = f"has {stage.ring} members of {len(self.hosts)} ranks"
+                raise problem(text, "name fewer", field=f"{where}.ring")
+            members, hanging = stage.order[: stage.ring], stage.order[stage.ring :]
+            if any(stage.parent[rank] != before for before, rank in pairwise(members)) or (
+                stage.ring and not {stage.parent[rank] for rank in hanging} <= set(members)
+            ):
+                text = "does not go round the members and hang the others from them"
+                raise problem(text, "make it anew with `gavotte collective`", field=f"{where}.parent")
         return self
 
 

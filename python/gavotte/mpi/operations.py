@@ -7,16 +7,14 @@ trees were planned for.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from mpi4py import MPI
 
+from gavotte.mpi import rings
+from gavotte.mpi.own import Array, Bytes, flat, ours
 from gavotte.mpi.trees import Tree
-
-Bytes = npt.NDArray[np.uint8]
-Array = npt.NDArray[Any]
 
 AHEAD = 4
 """Pieces of a reduction that are on the way to one rank."""
@@ -33,8 +31,8 @@ def bcast(comm: MPI.Intracomm, buffer: Array, tree: Tree) -> None:
     Raises:
         ValueError: when the tree is for another operation or number of ranks, or the array is not contiguous.
     """
-    own = _ours(comm, tree, "broadcast")
-    _down(own, _flat(buffer), tree, shared=True)
+    own = ours(comm, tree, "broadcast")
+    _down(own, flat(buffer), tree, shared=True)
 
 
 def scatter(comm: MPI.Intracomm, send: Array | None, receive: Array, tree: Tree) -> None:
@@ -49,8 +47,8 @@ def scatter(comm: MPI.Intracomm, send: Array | None, receive: Array, tree: Tree)
     Raises:
         ValueError: as for `bcast`, or when the sizes do not fit.
     """
-    own = _ours(comm, tree, "scatter")
-    block = _flat(receive)
+    own = ours(comm, tree, "scatter")
+    block = flat(receive)
     below = tree.below(own.rank)
     laid = np.empty(len(block) * len(below), dtype=np.uint8)
     if own.rank == tree.root:
@@ -72,8 +70,8 @@ def gather(comm: MPI.Intracomm, send: Array, receive: Array | None, tree: Tree) 
     Raises:
         ValueError: as for `bcast`, or when the sizes do not fit.
     """
-    own = _ours(comm, tree, "gather")
-    block = _flat(send)
+    own = ours(comm, tree, "gather")
+    block = flat(send)
     below = tree.below(own.rank)
     laid = np.empty(len(block) * len(below), dtype=np.uint8)
     _deal(laid, block, 0, len(below), tree, inwards=True)
@@ -96,16 +94,16 @@ def reduce(comm: MPI.Intracomm, send: Array, receive: Array | None, tree: Tree, 
     Raises:
         ValueError: as for `bcast`, or when `op` does not commute.
     """
-    own = _ours(comm, tree, "reduce")
+    own = ours(comm, tree, "reduce")
     if not op.Is_commutative():
         raise ValueError("the operator does not commute; use the library's own reduce")
     children = tree.children[own.rank]
-    _flat(send)
+    flat(send)
     total = send.reshape(-1)
     if own.rank == tree.root:
         if receive is None or receive.size != send.size or receive.dtype != send.dtype:
             raise ValueError("at the root, `receive` must be like `send`")
-        _flat(receive)
+        flat(receive)
         receive[...] = send.reshape(receive.shape)
         total = receive.reshape(-1)
     elif children:
@@ -129,30 +127,51 @@ def reduce(comm: MPI.Intracomm, send: Array, receive: Array | None, tree: Tree, 
             own.Send(total[start:end], dest=tree.parent[own.rank])
 
 
-def allgather(comm: MPI.Intracomm, send: Array, receive: Array, trees: tuple[Tree, Tree]) -> None:
-    """Collects each rank's block in all ranks: a gather, then a broadcast.
+def allgather(comm: MPI.Intracomm, send: Array, receive: Array, trees: Sequence[Tree]) -> None:
+    """Collects each rank's block in all ranks: round a ring, or by a gather and a broadcast.
 
     Args:
         comm: with the ranks that the trees were made for.
         send: this rank's block.
         receive: room for the blocks of all ranks in their order.
-        trees: of the gather and the broadcast, with one root.
+        trees: one ring, or the trees of the gather and the broadcast with one root: what `read_trees` returns.
+
+    Raises:
+        ValueError: as for `bcast`, or when the sizes do not fit.
     """
+    if len(trees) == 1:
+        block, whole = flat(send), flat(receive)
+        if len(whole) != len(block) * comm.size:
+            raise ValueError(f"the array must hold {comm.size} blocks of {len(block)} bytes")
+        rings.allgather(ours(comm, trees[0], "allgather"), block, whole, trees[0])
+        return
     up, down = trees
     gather(comm, send, receive if comm.rank == up.root else None, up)
     bcast(comm, receive, down)
 
 
-def allreduce(comm: MPI.Intracomm, send: Array, receive: Array, trees: tuple[Tree, Tree], op: MPI.Op = MPI.SUM) -> None:
-    """Combines the ranks' arrays in all ranks: a reduction, then a broadcast.
+def allreduce(comm: MPI.Intracomm, send: Array, receive: Array, trees: Sequence[Tree], op: MPI.Op = MPI.SUM) -> None:
+    """Combines the ranks' arrays in all ranks: round a ring, or by a reduction and a broadcast.
 
     Args:
         comm: with the ranks that the trees were made for.
         send: this rank's array.
-        receive: where the result goes.
-        trees: of the reduction and the broadcast, with one root.
+        receive: where the result goes, the same in all ranks to the last digit.
+        trees: one ring, or the trees of the reduction and the broadcast with one root: what `read_trees` returns.
         op: one that commutes.
+
+    Raises:
+        ValueError: as for `reduce`.
     """
+    if len(trees) == 1:
+        if not op.Is_commutative():
+            raise ValueError("the operator does not commute; use the library's own allreduce")
+        if receive.size != send.size or receive.dtype != send.dtype:
+            raise ValueError("`receive` must be like `send`")
+        flat(send), flat(receive)
+        own = ours(comm, trees[0], "allreduce")
+        rings.allreduce(own, send.reshape(-1), receive.reshape(-1), trees[0], op)
+        return
     up, down = trees
     reduce(comm, send, receive if comm.rank == up.root else None, up, op)
     bcast(comm, receive, down)
@@ -175,36 +194,12 @@ def reorder(comm: MPI.Intracomm, keys: list[int]) -> MPI.Intracomm:
     return made
 
 
-_KEY = MPI.Comm.Create_keyval(delete_fn=lambda _comm, _key, own: own.Free())
-
-
-def _ours(comm: MPI.Intracomm, tree: Tree, operation: str) -> MPI.Intracomm:
-    """The communicator that our messages go over, so that none of the program's can be taken for ours."""
-    if tree.operation != operation:
-        raise ValueError(f"this is a tree for a {tree.operation}, not for a {operation}")
-    if len(tree.parent) != comm.size:
-        raise ValueError(f"the tree is for {len(tree.parent)} ranks, the communicator has {comm.size}")
-    own = comm.Get_attr(_KEY)
-    if own is None:
-        own = comm.Split(0, comm.rank)
-        comm.Set_attr(_KEY, own)
-    assert isinstance(own, MPI.Intracomm)
-    return own
-
-
-def _flat(array: Array) -> Bytes:
-    """The array's own memory as bytes."""
-    if not array.flags.c_contiguous:
-        raise ValueError("the array is not contiguous; pass numpy.ascontiguousarray of it")
-    return array.reshape(-1).view(np.uint8)
-
-
 def _blocks(whole: Array | None, size: int, below: list[int]) -> list[Bytes]:
     """The blocks of ranks in the order of `below`."""
     if whole is None or whole.nbytes != size * len(below):
         raise ValueError(f"at the root, the array must hold {len(below)} blocks of {size} bytes")
-    flat = _flat(whole)
-    return [flat[rank * size : (rank + 1) * size] for rank in below]
+    memory = flat(whole)
+    return [memory[rank * size : (rank + 1) * size] for rank in below]
 
 
 def _deal(laid: Bytes, block: Bytes, place: int, count: int, tree: Tree, *, inwards: bool) -> None:

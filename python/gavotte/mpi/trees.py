@@ -1,4 +1,4 @@
-"""Trees as `*.tree.json` has them, read with nothing but the standard library."""
+"""Trees and rings as `*.tree.json` has them, read with nothing but the standard library."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Tree:
-    """One basic operation along one tree; ranks count from 0.
+    """One operation along one tree, or an allgather or allreduce round one ring; ranks count from 0.
 
     Attributes:
-        operation: broadcast, reduce, scatter or gather.
+        operation: broadcast, reduce, scatter or gather; of a ring, allgather or allreduce.
         parent: of each rank; the root's is itself.
         order: ranks, parents first, siblings as their parent sends to them.
         segment_bytes: a message, or each rank's block of it, goes in pieces of this size; 0 = whole.
+        ring: 0 = a tree; else so many ranks of `order` send round, and each other one hangs from its parent among them.
     """
 
     operation: str
     parent: tuple[int, ...]
     order: tuple[int, ...]
     segment_bytes: int = 0
+    ring: int = 0
 
     @property
     def root(self) -> int:
@@ -36,6 +38,14 @@ class Tree:
         for rank in self.order[1:]:
             below[self.parent[rank]].append(rank)
         return tuple(map(tuple, below))
+
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Of a ring: each member, followed by the ranks that hang from it."""
+        hanging = self.order[self.ring :]
+        return tuple(
+            (member, *(rank for rank in hanging if self.parent[rank] == member)) for member in self.order[: self.ring]
+        )
 
     def below(self, rank: int) -> list[int]:
         """A rank, then all below its first child, then all below its second."""
@@ -52,7 +62,7 @@ class Tree:
 
 
 def read_trees(path: str | Path) -> tuple[Tree, ...]:
-    """Reads a `*.tree.json`: one tree, or two for an allgather (gather, broadcast) and an allreduce.
+    """Reads a `*.tree.json`: one tree or ring, or two trees for an allgather (gather, broadcast) and an allreduce.
 
     Raises:
         ValueError: naming the file, when it is none.
@@ -64,11 +74,13 @@ def read_trees(path: str | Path) -> tuple[Tree, ...]:
                 str(stage["operation"]),
                 tuple(map(int, stage["parent"])),
                 tuple(map(int, stage["order"])),
-                -(-int(stage["bytes"]) // int(stage["segments"])) if int(stage["segments"]) > 1 else 0,
+                _segment_bytes(str(stage["operation"]), int(stage["bytes"]), int(stage["segments"]), ring),
+                ring,
             )
             for stage in content["stages"]
+            for ring in [int(stage.get("ring", 0))]
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: is no *.tree.json ({error}); make one with `gavotte collective`") from None
     for tree in trees:
         seen = set(tree.order[:1])
@@ -78,4 +90,13 @@ def read_trees(path: str | Path) -> tuple[Tree, ...]:
             seen.add(rank)
         if len(seen) != len(tree.parent):
             raise ValueError(f"{path}: its order leaves ranks out; make it anew with `gavotte collective`")
+        if not 0 <= tree.ring <= len(seen) or (tree.ring and len(seen) != sum(map(len, tree.groups))):
+            raise ValueError(f"{path}: its ring is none; make it anew with `gavotte collective`")
     return trees
+
+
+def _segment_bytes(operation: str, size_bytes: int, segments: int, ring: int) -> int:
+    if segments == 1:
+        return 0
+    whole = -(-size_bytes // ring) if ring and operation == "allreduce" else size_bytes
+    return -(-whole // segments)

@@ -1,0 +1,252 @@
+//! Better rings by simulated annealing over the order of hosts and over which of them hang.
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
+use crate::costs::Costs;
+use crate::error::TreeError;
+use crate::ring::{Ring, Round, ring_time};
+
+/// The mean host's time counts so much beside the busiest one's: it brings hosts that are near side by side.
+const MEAN_COUNTS: f64 = 0.02;
+
+/// How hot a chain starts and ends, as a share of the time that it starts with.
+const HOT: f64 = 0.02;
+const COLD: f64 = 0.000_05;
+
+/// A ring, the number of segments that suits it, and its time.
+#[derive(Clone, Debug)]
+pub struct FoundRing {
+    /// Who sends round, and who hangs from whom.
+    pub ring: Ring,
+    /// Pieces of a block, or of a member's share.
+    pub segments: u32,
+    /// How long it takes, as [`ring_time`] tells.
+    pub seconds: f64,
+}
+
+/// Looks for the ring and the number of segments that take the least time; `round.segments` is the most allowed, `steps`
+/// the moves tried in all.
+///
+/// # Errors
+///
+/// When there are no hosts or the bytes make no sense, or when every ring found uses a pair that cannot be used.
+pub fn circle(costs: &Costs, round: Round, steps: u64, seed: u64) -> Result<FoundRing, TreeError> {
+    let round = round.check()?;
+    let by_rank = Ring::by_rank(costs.hosts())?;
+    let mut rings = vec![by_rank];
+    for (number, start) in [(0..costs.hosts()).collect(), nearest(costs, round)]
+        .into_iter()
+        .enumerate()
+    {
+        let mut chain = Chain::new(costs, round, start, seed.wrapping_add(number as u64));
+        rings.push(chain.state.ring());
+        chain.run(steps / 2);
+        rings.push(chain.best.1.ring());
+    }
+    let mut found: Option<FoundRing> = None;
+    for ring in rings {
+        let counts = std::iter::successors(Some(1_u32), |count| Some(count * 2));
+        for segments in counts.take_while(|&count| count <= round.segments) {
+            let seconds = ring_time(costs, &ring, Round { segments, ..round })?;
+            if found.as_ref().is_none_or(|best| seconds < best.seconds) {
+                let ring = ring.clone();
+                found = Some(FoundRing {
+                    ring,
+                    segments,
+                    seconds,
+                });
+            }
+        }
+    }
+    let found = found.filter(|found| found.seconds.is_finite());
+    found.ok_or(TreeError::Unreachable(0))
+}
+
+/// From host 0 always to the nearest that is left.
+fn nearest(costs: &Costs, round: Round) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..costs.hosts()).collect();
+    for at in 1..order.len() {
+        let from = order[at - 1];
+        let seconds = |&place: &usize| costs.seconds(from, order[place], round.bytes);
+        let next = (at..order.len()).min_by(|a, b| seconds(a).total_cmp(&seconds(b)));
+        order.swap(at, next.unwrap_or(at));
+    }
+    order
+}
+
+/// Hosts in a circle; one that hangs does so from the nearest member before it.
+#[derive(Clone, Debug)]
+struct State {
+    order: Vec<usize>,
+    hangs: Vec<bool>,
+}
+
+impl State {
+    fn ring(&self) -> Ring {
+        let start = self
+            .order
+            .iter()
+            .position(|&host| !self.hangs[host])
+            .unwrap_or_default();
+        let (mut members, mut hung) = (Vec::new(), Vec::<Vec<usize>>::new());
+        for &host in self.order[start..].iter().chain(&self.order[..start]) {
+            match hung.last_mut() {
+                Some(last) if self.hangs[host] => last.push(host),
+                _ => {
+                    members.push(host);
+                    hung.push(Vec::new());
+                }
+            }
+        }
+        Ring::new(members, hung).expect("moves keep each host once")
+    }
+}
+
+struct Chain<'a> {
+    costs: &'a Costs,
+    round: Round,
+    state: State,
+    /// Place of the host that is busy for longest.
+    worst: usize,
+    best: (f64, State),
+    rng: Xoshiro256PlusPlus,
+}
+
+impl<'a> Chain<'a> {
+    fn new(costs: &'a Costs, round: Round, order: Vec<usize>, seed: u64) -> Self {
+        let hangs = vec![false; order.len()];
+        let state = State { order, hangs };
+        Self {
+            costs,
+            round,
+            best: (f64::INFINITY, state.clone()),
+            state,
+            worst: 0,
+            rng: Xoshiro256PlusPlus::seed_from_u64(seed),
+        }
+    }
+
+    fn run(&mut self, steps: u64) {
+        let mut value = self.value();
+        self.best = (value, self.state.clone());
+        if self.state.order.len() < 3 {
+            return;
+        }
+        let mut temperature = if value.is_finite() { HOT * value } else { 0.0 };
+        let cooling = (COLD / HOT).powf(1.0 / steps.max(1) as f64);
+        let mut before = self.state.clone();
+        for _ in 0..steps {
+            temperature *= cooling;
+            let worst = self.worst;
+            self.propose();
+            let then = self.value();
+            let more = then - value;
+            if more <= 0.0 || more < -temperature * self.rng.random::<f64>().ln() {
+                value = then;
+                before.clone_from(&self.state);
+                if value < self.best.0 {
+                    self.best = (value, self.state.clone());
+                }
+            } else {
+                self.state.clone_from(&before);
+                self.worst = worst;
+            }
+        }
+    }
+
+    /// Changes the order, or what hangs; at least one member is left.
+    fn propose(&mut self) {
+        let count = self.state.order.len();
+        let one = if self.rng.random_bool(0.5) {
+            self.worst
+        } else {
+            self.rng.random_range(0..count)
+        };
+        let other = self.rng.random_range(0..count);
+        let (low, high) = (one.min(other), one.max(other));
+        match self.rng.random_range(0..5) {
+            0 => self.state.order.swap(one, other),
+            1 => self.state.order[low..=high].reverse(),
+            2 if one < other => self.state.order[low..=high].rotate_left(1),
+            2 => self.state.order[low..=high].rotate_right(1),
+            3 => {
+                // Together with what follows it: a member and those that hang from it, or two neighbours.
+                let length = self.rng.random_range(1..=3.min(count - 1));
+                let part: Vec<usize> = (0..length).map(|step| self.state.order[(one + step) % count]).collect();
+                self.state.order.retain(|host| !part.contains(host));
+                let at = self.rng.random_range(0..=self.state.order.len());
+                self.state.order.splice(at..at, part);
+            }
+            _ => {
+                let host = self.state.order[one];
+                self.state.hangs[host] = !self.state.hangs[host];
+                if self.state.hangs.iter().all(|&hangs| hangs) {
+                    self.state.hangs[host] = false;
+                }
+                // Mostly to another place at once: behind a host with rate to spare.
+                if self.rng.random_bool(0.7) {
+                    self.state.order.remove(one);
+                    self.state.order.insert(other.min(count - 1), host);
+                }
+            }
+        }
+    }
+
+    /// About what [`ring_time`] tells, by how long each host is busy: the shares go round only when the slowest vector
+    /// that hangs has come, so the two halves of a combination follow each other.
+    fn value(&mut self) -> f64 {
+        let (order, hangs) = (&self.state.order, &self.state.hangs);
+        let count = order.len();
+        let start = order.iter().position(|&host| !hangs[host]).unwrap_or_default();
+        let members = hangs.iter().filter(|&&hangs| !hangs).count();
+        let (each_bytes, pieces) = if self.round.reduce {
+            (self.round.bytes / members as f64, members)
+        } else {
+            (self.round.bytes, count)
+        };
+        let (mut up_s, mut down_s, mut sum_s, mut worst_s) = (0.0_f64, 0.0_f64, 0.0, -1.0);
+        let mut step = 0;
+        while step < count {
+            let place = (start + step) % count;
+            let from = order[place];
+            let mut busy_s = 0.0;
+            let mut last = step + 1;
+            while last < count && hangs[order[(start + last) % count]] {
+                let host = order[(start + last) % count];
+                let sends_s = self.costs.seconds(host, from, each_bytes);
+                let own_s = if self.round.reduce {
+                    pieces as f64 * sends_s
+                } else {
+                    sends_s
+                };
+                (up_s, sum_s) = (up_s.max(own_s), sum_s + own_s);
+                if own_s > worst_s && self.round.reduce {
+                    (worst_s, self.worst) = (own_s, (start + last) % count);
+                }
+                let blocks = if self.round.reduce { pieces } else { count - 1 };
+                busy_s += blocks as f64 * self.costs.seconds(from, host, each_bytes);
+                last += 1;
+            }
+            if members > 1 {
+                let next = order[(start + last) % count];
+                let mut group = 1;
+                while !self.round.reduce && group < count && hangs[order[(start + last + group) % count]] {
+                    group += 1;
+                }
+                let blocks = if self.round.reduce { members - 1 } else { count - group };
+                let on_s = blocks as f64 * self.costs.seconds(from, next, each_bytes);
+                busy_s += on_s;
+                if self.round.reduce {
+                    (up_s, sum_s) = (up_s.max(on_s), sum_s + on_s);
+                }
+            }
+            (down_s, sum_s) = (down_s.max(busy_s), sum_s + busy_s);
+            if busy_s > worst_s {
+                (worst_s, self.worst) = (busy_s, place);
+            }
+            step = last;
+        }
+        up_s + down_s + MEAN_COUNTS * sum_s / count as f64
+    }
+}

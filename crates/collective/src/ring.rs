@@ -1,0 +1,225 @@
+//! Rings: who passes on to whom when everybody needs what everybody has.
+
+use crate::costs::Costs;
+use crate::error::TreeError;
+
+/// Members that send round, each to the next and the last to the first, and hosts that hang from members.
+///
+/// In a plain ring every host sends all but one of the blocks, so the slowest sender sets the pace of all. One that hangs
+/// from a member sends its own part there and nothing else; the member sends it everything besides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ring {
+    members: Vec<usize>,
+    /// By member's place: what hangs from it.
+    hung: Vec<Vec<usize>>,
+}
+
+/// What goes round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Round {
+    /// The block of a host (allgather), or the vector that is to be combined (allreduce).
+    pub bytes: f64,
+    /// Equal pieces of a block, or of a member's share of the vector; at least 1.
+    pub segments: u32,
+    /// Whether vectors are combined (reduce-scatter, then allgather) or blocks collected.
+    pub reduce: bool,
+}
+
+impl Round {
+    pub(crate) fn check(self) -> Result<Self, TreeError> {
+        let fine = self.bytes.is_finite() && self.bytes >= 0.0;
+        let segments = self.segments.max(1);
+        fine.then_some(Self { segments, ..self })
+            .ok_or(TreeError::Bytes(self.bytes))
+    }
+}
+
+impl Ring {
+    /// A ring from its members in order and what hangs from each.
+    ///
+    /// # Errors
+    ///
+    /// When there is no member, or they do not name each of hosts 0 to N - 1 once.
+    pub fn new(members: Vec<usize>, hung: Vec<Vec<usize>>) -> Result<Self, TreeError> {
+        let hosts = members.len() + hung.iter().map(Vec::len).sum::<usize>();
+        let mut seen = vec![false; hosts];
+        let all = members.iter().chain(hung.iter().flatten());
+        let fresh = |&host: &usize| host < hosts && !std::mem::replace(&mut seen[host], true);
+        if members.is_empty() {
+            return Err(TreeError::NoHosts);
+        }
+        if hung.len() != members.len() || !all.into_iter().all(fresh) {
+            let why = "a ring names each host once".into();
+            return Err(TreeError::NoTree { hosts, why });
+        }
+        Ok(Self { members, hung })
+    }
+
+    /// A ring from an order that names the members first, and each other host's parent.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Ring::new`], or when a host hangs from one that is no member.
+    pub fn from_parents(parent: &[usize], order: &[usize], members: usize) -> Result<Self, TreeError> {
+        let hosts = parent.len();
+        let no_ring = |why: String| TreeError::NoTree { hosts, why };
+        if order.len() != hosts || members > hosts {
+            return Err(no_ring(format!("the order names {} hosts", order.len())));
+        }
+        let (members, others) = order.split_at(members);
+        let mut hung = vec![Vec::new(); members.len()];
+        for &host in others {
+            let above = parent
+                .get(host)
+                .ok_or_else(|| no_ring(format!("there is no host {host}")))?;
+            let at = members.iter().position(|member| member == above);
+            let at = at.ok_or_else(|| no_ring(format!("host {host} hangs from {above}, which is no member")))?;
+            hung[at].push(host);
+        }
+        Self::new(members.to_vec(), hung)
+    }
+
+    /// The ring by rank, whatever the network is: what MPI libraries send round.
+    ///
+    /// # Errors
+    ///
+    /// When there are no hosts.
+    pub fn by_rank(hosts: usize) -> Result<Self, TreeError> {
+        Self::new((0..hosts).collect(), vec![Vec::new(); hosts])
+    }
+
+    /// The members as they send round.
+    pub fn members(&self) -> &[usize] {
+        &self.members
+    }
+
+    /// What hangs from the member at a place.
+    pub fn hung(&self, place: usize) -> &[usize] {
+        &self.hung[place]
+    }
+
+    /// The number of hosts.
+    pub fn hosts(&self) -> usize {
+        self.members.len() + self.hung.iter().map(Vec::len).sum::<usize>()
+    }
+
+    /// All hosts, the members first.
+    pub fn order(&self) -> Vec<usize> {
+        self.members.iter().chain(self.hung.iter().flatten()).copied().collect()
+    }
+
+    /// Each host's parent: the member before, or the one it hangs from; the first member's is itself.
+    pub fn parents(&self) -> Vec<usize> {
+        let mut parent = vec![self.members[0]; self.hosts()];
+        for (place, (&member, hung)) in self.members.iter().zip(&self.hung).enumerate() {
+            parent[member] = self.members[place.saturating_sub(1)];
+            for &host in hung {
+                parent[host] = member;
+            }
+        }
+        parent
+    }
+
+    fn next(&self, place: usize) -> usize {
+        (place + 1) % self.members.len()
+    }
+}
+
+/// Seconds until the last host has everything.
+///
+/// A host sends one message at a time and may receive meanwhile. Every member sends the block of its own, then those that
+/// hang from it, then what came from the member before in the order it came, each to the next member and then to each
+/// that hangs from it. Of a vector, member i sends share i first, and what comes is added, until after all but one of the
+/// rounds each share is whole at one member, from where it goes round as a block does. A ring without hanging hosts
+/// takes N - 1 times (twice that, when it combines) as long as its slowest pair.
+///
+/// # Errors
+///
+/// When the ring has other hosts than the costs, or the bytes make no sense.
+pub fn ring_time(costs: &Costs, ring: &Ring, round: Round) -> Result<f64, TreeError> {
+    let round = round.check()?;
+    let (hosts, found) = (costs.hosts(), ring.hosts());
+    if found != hosts {
+        let why = format!("the ring has {found}");
+        return Err(TreeError::NoTree { hosts, why });
+    }
+    Ok(if round.reduce {
+        combined_s(costs, ring, round)
+    } else {
+        collected_s(costs, ring, round)
+    })
+}
+
+fn collected_s(costs: &Costs, ring: &Ring, round: Round) -> f64 {
+    let (members, pieces) = (ring.members.len(), round.segments as usize);
+    let piece_bytes = round.bytes / f64::from(round.segments);
+    let seconds = |from: usize, to: usize| costs.seconds(from, to, piece_bytes);
+    // By member: when each piece of the blocks that it is to pass on in this round is there.
+    let own = |place: usize| -> Vec<f64> {
+        let from = ring.members[place];
+        let came = |host: &usize| seconds(*host, from);
+        let sent_s = std::iter::once(0.0).chain(ring.hung[place].iter().map(came));
+        sent_s
+            .flat_map(|each_s| (0..pieces).map(move |piece| each_s * (piece + 1) as f64))
+            .collect()
+    };
+    let mut there: Vec<Vec<f64>> = (0..members).map(own).collect();
+    let mut free_s = vec![0.0_f64; members];
+    for number in 0..members {
+        let mut passed = vec![Vec::new(); members];
+        for place in 0..members {
+            let (from, next) = (ring.members[place], ring.next(place));
+            let origin = (place + members - number) % members;
+            for (at, &came_s) in there[place].iter().enumerate() {
+                let block = at / pieces;
+                let mut clock_s = free_s[place].max(came_s);
+                if number + 1 < members {
+                    clock_s += seconds(from, ring.members[next]);
+                    passed[next].push(clock_s);
+                }
+                for (which, &host) in ring.hung[place].iter().enumerate() {
+                    if origin != place || block != which + 1 {
+                        clock_s += seconds(from, host);
+                    }
+                }
+                free_s[place] = clock_s;
+            }
+        }
+        there = passed;
+    }
+    free_s.into_iter().fold(0.0, f64::max)
+}
+
+fn combined_s(costs: &Costs, ring: &Ring, round: Round) -> f64 {
+    let (members, pieces) = (ring.members.len(), round.segments as usize);
+    let piece_bytes = round.bytes / members as f64 / f64::from(round.segments);
+    let seconds = |from: usize, to: usize| costs.seconds(from, to, piece_bytes);
+    let mut there = vec![vec![0.0_f64; pieces]; members];
+    let mut free_s = vec![0.0_f64; members];
+    for number in 0..2 * members - 1 {
+        let mut passed = there.clone();
+        for place in 0..members {
+            let (from, next) = (ring.members[place], ring.next(place));
+            for piece in 0..pieces {
+                let mut clock_s = free_s[place].max(there[place][piece]);
+                for &host in &ring.hung[place] {
+                    if number < members {
+                        clock_s = clock_s.max((number * pieces + piece + 1) as f64 * seconds(host, from));
+                    }
+                }
+                if number + 2 < 2 * members {
+                    clock_s += seconds(from, ring.members[next]);
+                    passed[next][piece] = clock_s;
+                }
+                for &host in &ring.hung[place] {
+                    if number + 1 >= members {
+                        clock_s += seconds(from, host);
+                    }
+                }
+                free_s[place] = clock_s;
+            }
+        }
+        there = passed;
+    }
+    free_s.into_iter().fold(0.0, f64::max)
+}

@@ -1,0 +1,189 @@
+//! Rings by hand, and what must hold for all.
+
+use std::collections::HashMap;
+
+use gavotte_collective::{Costs, Ring, Round, circle, ring_time};
+use proptest::prelude::*;
+
+/// Hosts whose own caps limit: a byte takes each sender its own time, whoever receives.
+fn hoses(per_byte_s: &[f64]) -> Costs {
+    let hosts = per_byte_s.len();
+    let rows = per_byte_s.iter().flat_map(|&each| std::iter::repeat_n(each, hosts));
+    Costs::new(hosts, vec![0.0; hosts * hosts], rows.collect()).unwrap()
+}
+
+const BLOCKS: Round = Round {
+    bytes: 12.0,
+    segments: 1,
+    reduce: false,
+};
+const VECTORS: Round = Round { reduce: true, ..BLOCKS };
+
+#[test]
+fn a_plain_ring_takes_as_long_as_its_slowest_pair() {
+    let costs = hoses(&[1.0, 2.0, 5.0, 1.0]);
+    let ring = Ring::by_rank(4).unwrap();
+    assert!((ring_time(&costs, &ring, BLOCKS).unwrap() - 3.0 * 12.0 * 5.0).abs() < 1e-9);
+    assert!((ring_time(&costs, &ring, VECTORS).unwrap() - 6.0 * 3.0 * 5.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_host_that_hangs_sends_its_own_alone() {
+    // The third hangs from the first: the first sends two blocks round and three down, the third one up.
+    let costs = hoses(&[1.0, 2.0, 5.0, 2.0]);
+    let ring = Ring::new(vec![0, 1, 3], vec![vec![2], vec![], vec![]]).unwrap();
+    assert_eq!((ring.order(), ring.parents()), (vec![0, 1, 3, 2], vec![0, 0, 0, 1]));
+    // It has its block after 60 s; the first one passes it on twice (60 s up, 12 s each on), and the last one to come,
+    // host 1's by way of host 3, is there by then.
+    let found_s = ring_time(&costs, &ring, BLOCKS).unwrap();
+    assert!(found_s < 3.0 * 12.0 * 5.0, "{found_s}");
+    assert!(found_s >= 60.0 + 12.0, "{found_s}");
+    let plain_s = ring_time(&costs, &Ring::by_rank(4).unwrap(), VECTORS).unwrap();
+    assert!(ring_time(&costs, &ring, VECTORS).unwrap() < plain_s);
+}
+
+#[test]
+fn the_search_hangs_the_slow_from_the_fast() {
+    let costs = hoses(&[1.0, 1.0, 9.0, 4.0, 1.0, 4.0]);
+    for round in [BLOCKS, VECTORS] {
+        let found = circle(&costs, Round { segments: 4, ..round }, 4000, 3).unwrap();
+        let plain_s = ring_time(&costs, &Ring::by_rank(6).unwrap(), round).unwrap();
+        assert!(!found.ring.members().contains(&2), "{:?}", found.ring);
+        assert!(found.seconds < 0.7 * plain_s, "{} {plain_s}", found.seconds);
+    }
+}
+
+#[test]
+fn near_hosts_come_side_by_side() {
+    // Two of each machine are near; any ring that enters a machine twice has a longer mean.
+    let machine = [0, 1, 2, 0, 1, 2];
+    let pairs = (0..36).map(|at| if machine[at / 6] == machine[at % 6] { 0.01 } else { 1.0 });
+    let costs = Costs::new(6, vec![0.0; 36], pairs.collect()).unwrap();
+    let found = circle(&costs, BLOCKS, 4000, 1).unwrap();
+    let order = found.ring.members();
+    let entered = (0..order.len()).filter(|&at| machine[order[at]] != machine[order[(at + 1) % order.len()]]);
+    assert_eq!(entered.count(), 3, "{order:?}");
+}
+
+#[test]
+fn pairs_that_cannot_be_used_are_not() {
+    let mut seconds = vec![1.0; 16];
+    for at in [1, 6, 11, 12] {
+        seconds[at] = f64::INFINITY;
+    }
+    let costs = Costs::new(4, seconds, vec![0.0; 16]).unwrap();
+    assert!(circle(&costs, BLOCKS, 2000, 1).unwrap().seconds.is_finite());
+    let none = Costs::new(2, vec![f64::INFINITY; 4], vec![0.0; 4]).unwrap();
+    assert!(circle(&none, BLOCKS, 10, 1).is_err());
+}
+
+#[test]
+fn no_rings() {
+    assert!(Ring::new(vec![], vec![]).is_err());
+    assert!(Ring::new(vec![0, 0], vec![vec![], vec![]]).is_err());
+    assert!(Ring::new(vec![0, 2], vec![vec![], vec![]]).is_err());
+    assert!(Ring::new(vec![0], vec![]).is_err());
+    assert!(
+        Ring::from_parents(&[0, 0, 1], &[0, 1, 2], 1).is_err(),
+        "2 hangs from 1, which hangs"
+    );
+    assert!(Ring::from_parents(&[0, 0], &[0, 1], 3).is_err());
+    assert!(Ring::from_parents(&[0, 0], &[0, 7], 1).is_err());
+    assert!(ring_time(&hoses(&[1.0, 1.0]), &Ring::by_rank(3).unwrap(), BLOCKS).is_err());
+    assert!(circle(&hoses(&[1.0]), Round { bytes: -1.0, ..BLOCKS }, 1, 1).is_err());
+}
+
+fn random_ring() -> impl Strategy<Value = (Costs, Ring)> {
+    (1_usize..9).prop_flat_map(|hosts| {
+        let matrix = |most: f64| prop::collection::vec(0.0..most, hosts * hosts);
+        let order = Just((0..hosts).collect::<Vec<_>>()).prop_shuffle();
+        let above = prop::collection::vec(0..hosts, hosts);
+        (matrix(0.01), matrix(1e-6), order, 1..=hosts, above).prop_map(
+            move |(alpha_s, per_byte_s, order, members, above)| {
+                let mut hung = vec![Vec::new(); members];
+                for &host in &order[members..] {
+                    hung[above[host] % members].push(host);
+                }
+                let costs = Costs::new(hosts, alpha_s, per_byte_s).unwrap();
+                (costs, Ring::new(order[..members].to_vec(), hung).unwrap())
+            },
+        )
+    })
+}
+
+/// A host, and what it sends in its order: (block, piece, receiver).
+type Queue = (usize, Vec<(usize, usize, usize)>);
+
+fn sent(ring: &Ring, pieces: usize) -> Vec<Queue> {
+    let members = ring.members();
+    let mut all = Vec::new();
+    for (place, &member) in members.iter().enumerate() {
+        let mut list = Vec::new();
+        for step in 0..members.len() {
+            let origin = (place + members.len() - step) % members.len();
+            let group = std::iter::once(members[origin]).chain(ring.hung(origin).iter().copied());
+            for block in group {
+                for piece in 0..pieces {
+                    if step + 1 < members.len() {
+                        list.push((block, piece, members[(place + 1) % members.len()]));
+                    }
+                    let below = ring.hung(place).iter().filter(|&&host| host != block);
+                    list.extend(below.map(|&host| (block, piece, host)));
+                }
+            }
+        }
+        all.push((member, list));
+        for &host in ring.hung(place) {
+            all.push((host, (0..pieces).map(|piece| (host, piece, member)).collect()));
+        }
+    }
+    all
+}
+
+proptest! {
+    #[test]
+    fn the_evaluator_is_the_replay((costs, ring) in random_ring(), bytes in 0.0..1e6, segments in 1_u32..4) {
+        let (hosts, pieces) = (ring.hosts(), segments as usize);
+        let mut there: HashMap<(usize, usize, usize), f64> =
+            (0..hosts).flat_map(|host| (0..pieces).map(move |piece| ((host, host, piece), 0.0))).collect();
+        let mut queues = sent(&ring, pieces);
+        for (_, list) in &mut queues {
+            list.reverse();
+        }
+        let mut free = vec![0.0_f64; hosts];
+        // Whoever has what it is to send next sends it; the order in which hosts are asked does not matter.
+        while queues.iter().any(|(_, list)| !list.is_empty()) {
+            let mut moved = false;
+            for (host, list) in &mut queues {
+                while let Some(&(block, piece, to)) = list.last() {
+                    let Some(&came) = there.get(&(*host, block, piece)) else { break };
+                    free[*host] = free[*host].max(came) + costs.seconds(*host, to, bytes / f64::from(segments));
+                    prop_assert!(there.insert((to, block, piece), free[*host]).is_none(), "sent twice");
+                    list.pop();
+                    moved = true;
+                }
+            }
+            prop_assert!(moved, "all wait for each other");
+        }
+        prop_assert_eq!(there.len(), hosts * hosts * pieces, "everybody has everything");
+        let replayed = there.values().fold(0.0_f64, |most, &each| most.max(each));
+        let told = ring_time(&costs, &ring, Round { bytes, segments, reduce: false }).unwrap();
+        prop_assert!((told - replayed).abs() <= 1e-9 * replayed.max(1.0), "{told} {replayed}");
+    }
+
+    #[test]
+    fn the_search_never_loses_to_the_ring_by_rank(
+        (costs, _) in random_ring(), bytes in 0.0..1e6, reduce: bool, seed: u64,
+    ) {
+        let round = Round { bytes, segments: 4, reduce };
+        let found = circle(&costs, round, 400, seed).unwrap();
+        let plain = ring_time(&costs, &Ring::by_rank(costs.hosts()).unwrap(), Round { segments: 1, ..round }).unwrap();
+        prop_assert!(found.seconds <= plain);
+        let again = ring_time(&costs, &found.ring, Round { segments: found.segments, ..round }).unwrap();
+        prop_assert!((again - found.seconds).abs() <= 1e-12 * again);
+        let twin = circle(&costs, round, 400, seed).unwrap();
+        prop_assert_eq!(&twin.ring, &found.ring);
+        let (parent, order) = (found.ring.parents(), found.ring.order());
+        prop_assert_eq!(Ring::from_parents(&parent, &order, found.ring.members().len()).unwrap(), found.ring);
+    }
+}

@@ -1,0 +1,45 @@
+"""What all operations need: a communicator of our own, and an array's memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from mpi4py import MPI
+
+from gavotte.mpi.trees import Tree
+
+Bytes = npt.NDArray[np.uint8]
+Array = npt.NDArray[Any]
+
+_KEY = MPI.Comm.Create_keyval(delete_fn=lambda _comm, _key, own: own.Free())
+
+
+def ours(comm: MPI.Intracomm, tree: Tree, operation: str) -> MPI.Intracomm:
+    """The communicator that our messages go over, so that none of the program's can be taken for ours.
+
+    Raises:
+        ValueError: when the tree is for another operation or number of ranks.
+    """
+    if tree.operation != operation:
+        raise ValueError(f"this is a tree for a {tree.operation}, not for a {operation}")
+    if len(tree.parent) != comm.size:
+        raise ValueError(f"the tree is for {len(tree.parent)} ranks, the communicator has {comm.size}")
+    own = comm.Get_attr(_KEY)
+    if own is None:
+        own = comm.Split(0, comm.rank)
+        comm.Set_attr(_KEY, own)
+    assert isinstance(own, MPI.Intracomm)
+    return own
+
+
+def flat(array: Array) -> Bytes:
+    """The array's own memory as bytes.
+
+    Raises:
+        ValueError: when it is not contiguous.
+    """
+    if not array.flags.c_contiguous:
+        raise ValueError("the array is not contiguous; pass numpy.ascontiguousarray of it")
+    return array.reshape(-1).view(np.uint8)
