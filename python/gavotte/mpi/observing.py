@@ -24,7 +24,8 @@ import numpy as np
 import numpy.typing as npt
 from mpi4py import MPI
 
-from gavotte.mpi.operations import _down, _flat, _ours
+from gavotte.mpi.operations import down
+from gavotte.mpi.own import flat, ours
 from gavotte.mpi.trees import Tree
 
 LEAST_TIMED = 0.5
@@ -83,9 +84,9 @@ class Observer:
 
     def bcast(self, buffer: Array, tree: Tree) -> None:
         """As `gavotte.mpi.bcast`, and records what its edges took."""
-        own = _ours(self._comm, tree, "broadcast")
+        own = ours(self._comm, tree, "broadcast")
         timed = _Timed(own, self._marks)
-        _down(cast("MPI.Intracomm", timed), _flat(buffer), tree, shared=True)
+        down(cast("MPI.Intracomm", timed), flat(buffer), tree, shared=True)
         took_s = np.array([timed.whole_s(buffer.nbytes)])
         all_s = np.empty(self._marks.size) if self._marks.rank == 0 else None
         self._marks.Gather(took_s, all_s)

@@ -32,7 +32,7 @@ def bcast(comm: MPI.Intracomm, buffer: Array, tree: Tree) -> None:
         ValueError: when the tree is for another operation or number of ranks, or the array is not contiguous.
     """
     own = ours(comm, tree, "broadcast")
-    _down(own, flat(buffer), tree, shared=True)
+    down(own, flat(buffer), tree, shared=True)
 
 
 def scatter(comm: MPI.Intracomm, send: Array | None, receive: Array, tree: Tree) -> None:
@@ -54,7 +54,7 @@ def scatter(comm: MPI.Intracomm, send: Array | None, receive: Array, tree: Tree)
     if own.rank == tree.root:
         for place, part in enumerate(_blocks(send, len(block), below)):
             _deal(laid, part, place, len(below), tree, inwards=True)
-    _down(own, laid, tree, shared=False)
+    down(own, laid, tree, shared=False)
     _deal(laid, block, 0, len(below), tree, inwards=False)
 
 
@@ -225,7 +225,15 @@ def _parts(own: MPI.Intracomm, tree: Tree, shared: bool) -> tuple[int, list[tupl
     return at, parts
 
 
-def _down(own: MPI.Intracomm, laid: Bytes, tree: Tree, *, shared: bool) -> None:
+def down(own: MPI.Intracomm, laid: Bytes, tree: Tree, *, shared: bool) -> None:
+    """Passes pieces from the parent to the children.
+
+    Args:
+        own: the communicator of the messages.
+        laid: the bytes for this rank and all below it, in the order of the tree; the root's are there already.
+        tree: of this communicator.
+        shared: whether all ranks get the same bytes, instead of each its own.
+    """
     count, parts = _parts(own, tree, shared)
     pieces = tree.pieces(len(laid) // count)
     coming = []
