@@ -35,8 +35,8 @@ from gavotte.simulate import simulate_placement
 OURS = "auto"
 OTHERS = ("round-robin", "greedy")
 METHODS = (OURS, *OTHERS)
-TOTAL_BPS = 400e6
-"""What all hosts together may send: two shared processors carry about twice as much."""
+TOTAL_BPS = 200e6
+"""What all hosts together may send: two shared processors carry four times as much, if nothing else runs on them."""
 TARGET_S = 5.0
 """Of round-robin."""
 QUEUE_BYTES = 512 * 1024
