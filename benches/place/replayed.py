@@ -213,6 +213,6 @@ def _run(placement: Placement, app: App, inventory: Inventory, tries: int) -> tu
 
 
 def _told(gains: Sequence[float]) -> str:
-    """Mean with its standard error."""
-    error = float(np.std(gains, ddof=1)) / math.sqrt(len(gains)) if len(gains) > 1 else math.nan
-    return f"{100 * statistics.fmean(gains):.1f} ± {100 * error:.1f} %"
+    """Mean, with its standard error if there are several."""
+    error = f" ± {100 * float(np.std(gains, ddof=1)) / math.sqrt(len(gains)):.1f}" if len(gains) > 1 else ""
+    return f"{100 * statistics.fmean(gains):.1f}{error} %"
