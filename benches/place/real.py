@@ -33,11 +33,13 @@ LIMIT_S = 10.0
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`real [--data FOLDER] [--seed 0] [--quick] [--no-lab] [--repetitions 3] [--total 400]`."""
+    """`real [--data FOLDER] [--seed 0] [--quick] [--programs bt lu] [--no-lab] [--repetitions 3]`."""
     parser = argparse.ArgumentParser(prog="bench-place real")
     parser.add_argument("--data", type=Path, default=DATA, help="has mpip-proxyapps/ and skyplane/")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="two programs, a second each")
+    parser.add_argument("--programs", nargs="+", metavar="NAME", help="only these, as bt; all if left out")
+    parser.add_argument("--limit", type=float, default=LIMIT_S, help="seconds for a placement")
     parser.add_argument("--no-lab", action="store_true", help="no real transfers")
     parser.add_argument("--repetitions", type=int, default=3, help="runs of each method in the lab")
     parser.add_argument("--tries", type=int, default=2, help="of a run in the lab, at most, while the machine is busy")
@@ -46,6 +48,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     options = parser.parse_args(arguments)
     reports = sorted((options.data / "mpip-proxyapps").glob("*.mpiP"))[: 2 if options.quick else None]
+    reports = [one for one in reports if _name(one) in (options.programs or [_name(one)])]
     grid = options.data / "skyplane" / "throughput_2022-01.csv"
     if not reports or not grid.exists():
         print(f"skipped: no mpip-proxyapps/ and skyplane/ in {options.data} (--data FOLDER)")
@@ -61,9 +64,9 @@ def main(arguments: Sequence[str]) -> None:
     heads = [*(f"{name:>19}" for name in METHODS), f"{'gap':>8}{'stars':>8}{'over greedy':>15}{'over r-robin':>15}"]
     print(f"{'program':<12}" + "".join(heads))
     over: dict[str, list[float]] = {"greedy": [], "round-robin": []}
-    limit_s, talking = 1.0 if options.quick else LIMIT_S, []
+    limit_s, talking = 1.0 if options.quick else options.limit, []
     for report in reports:
-        app = from_mpip(report, name=report.name.split(".")[0])
+        app = from_mpip(report, name=_name(report))
         told, gap, stars, value = _program(network, app, limit_s, options.seed)
         if value is not None and value.worthwhile:
             talking.append(app)
@@ -97,6 +100,11 @@ def main(arguments: Sequence[str]) -> None:
         tries=options.tries,
         seed=options.seed,
     )
+
+
+def _name(report: Path) -> str:
+    """Of the program: `bt` of `bt.C.64.64.106554.1.mpiP`."""
+    return report.name.split(".")[0]
 
 
 def _program(

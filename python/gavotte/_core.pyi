@@ -418,11 +418,12 @@ class Problem:
     def bound_s(self) -> float:
         """No assignment completes sooner than this many seconds; `inf` if a task fits on no host."""
 
-    def sets_bound_s(self, cap_s: float, work: int) -> float:
+    def sets_bound_s(self, cap_s: float, rounds: int, work: int) -> float:
         """The same from sets of tasks: at least `bound_s` and at most `cap_s`, the time of a known assignment.
 
         Args:
             cap_s: seconds.
+            rounds: the first tries `cap_s` itself, each further one halves what the bound may be short.
             work: sets times hosts that are looked at, which decides how good the bound is.
         """
 

@@ -6,7 +6,7 @@ use crate::problem::Problem;
 use crate::units::Edge;
 
 /// Connected sets looked at, at most, before lighter edges are left out.
-const MOST_SEEN: usize = 300_000;
+const MOST_SEEN: usize = 100_000;
 
 /// Connected sets that may be used, at most.
 const MOST_KEPT: usize = 100_000;

@@ -15,9 +15,6 @@ use crate::connected::{Graph, Set};
 use crate::problem::Problem;
 use crate::units::Edge;
 
-/// Steps of bisection: the bound is then known to a thousandth of what there was to gain.
-const ROUNDS: u32 = 10;
-
 /// A time shorter than a known one by this share is tried first: if it is too short, the known one is the least.
 const LESS: f64 = 5e-7;
 
@@ -31,18 +28,20 @@ const SAME: f64 = 1e-9;
 impl Problem {
     /// No assignment completes sooner than this, in seconds; at least [`Problem::bound_s`] and at most `cap_s`.
     ///
-    /// `cap_s` is the time of a known assignment. `work` counts sets times hosts that are looked at, about a few
-    /// nanoseconds each; the bound depends on it and on nothing else outside the problem.
-    pub fn sets_bound_s(&self, cap_s: f64, work: u64) -> f64 {
+    /// `cap_s` is the time of a known assignment. The first of `rounds` tries to prove that it is the least; each further
+    /// one halves what the bound may be short of what this method can prove. `work` counts sets times hosts that are
+    /// looked at, about a few nanoseconds each. The bound depends on nothing else outside the problem.
+    pub fn sets_bound_s(&self, cap_s: f64, rounds: u32, work: u64) -> f64 {
         let stars_s = self.phase_bounds_s();
         let all_s: f64 = stars_s.iter().sum();
         if !cap_s.is_finite() || all_s >= cap_s {
             return all_s.min(cap_s);
         }
-        let share = work / stars_s.len().max(1) as u64;
+        let share = work / (u64::from(rounds) * stars_s.len() as u64).max(1);
         let bounds_s = stars_s.iter().enumerate().map(|(phase, &star_s)| {
             let phase_cap_s = cap_s - (all_s - star_s);
-            Partition::new(self, phase, phase_cap_s).map_or(star_s, |sets| sets.bound_s(star_s, phase_cap_s, share))
+            Partition::new(self, phase, phase_cap_s)
+                .map_or(star_s, |sets| sets.bound_s(star_s, phase_cap_s, rounds, share))
         });
         bounds_s.sum::<f64>().min(cap_s)
     }
@@ -111,14 +110,14 @@ impl<'a> Partition<'a> {
         kept.map(|sets| Self { problem, places, sets })
     }
 
-    /// The largest time that is found to be too short, from `least_s` up to `cap_s`.
-    fn bound_s(&self, least_s: f64, cap_s: f64, work: u64) -> f64 {
-        let cost = (self.sets.len() * self.places.len()).max(1) as u64 * u64::from(ROUNDS);
+    /// The largest time that is found to be too short, from `least_s` up to `cap_s`; `work` is that of a round.
+    fn bound_s(&self, least_s: f64, cap_s: f64, rounds: u32, work: u64) -> f64 {
+        let cost = (self.sets.len() * self.places.len()).max(1) as u64;
         let steps = (work / cost).clamp(10, 1000);
         let mut values = vec![1.0; self.problem.units.members.len()];
         let (mut low_s, mut high_s) = (least_s, cap_s);
         let mut tried_s = cap_s * (1.0 - LESS);
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             // Values that proved a time too short are a good start for the next one.
             let mut tried = values.clone();
             if self.too_short(tried_s, &mut tried, steps) {

@@ -300,8 +300,8 @@ impl Problem {
     }
 
     /// A better such time, which takes longer to find; `cap_s` is that of a known assignment.
-    fn sets_bound_s(&self, py: Python<'_>, cap_s: f64, work: u64) -> f64 {
-        py.detach(|| self.0.sets_bound_s(cap_s, work))
+    fn sets_bound_s(&self, py: Python<'_>, cap_s: f64, rounds: u32, work: u64) -> f64 {
+        py.detach(|| self.0.sets_bound_s(cap_s, rounds, work))
     }
 }
 

@@ -52,6 +52,9 @@ EXACT_LITERALS = 60_000
 BOUND_WORK_PER_S = 50_000_000
 """Sets times hosts that a bound by sets looks at for a second of the time limit: a tenth of that second, about."""
 
+BOUND_ROUNDS = 10
+"""Of that bound, so that it is known to a thousandth of what there is to know."""
+
 BOUND_PLACES = 60_000
 """Most tasks times hosts for which `auto` seeks that bound. Beyond, the work does not suffice for one of any use."""
 
@@ -153,19 +156,22 @@ def _bounded(instance: Instance, found: Outcome, effort: Effort) -> Outcome:
     """The same with a proof of how much better any placement could be."""
     if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES:
         return found
-    return replace(found, bound_s=_bound_s(instance, seconds(instance, found.hosts), effort))
+    return replace(found, bound_s=_bound_s(instance, seconds(instance, found.hosts), effort, BOUND_ROUNDS))
 
 
-def _bound_s(instance: Instance, cap_s: float, effort: Effort) -> float:
-    """The best bound without a solver, given the time of a placement."""
-    return instance.core.sets_bound_s(cap_s, int(effort.limit_s * BOUND_WORK_PER_S))
+def _bound_s(instance: Instance, cap_s: float, effort: Effort, rounds: int) -> float:
+    """The best bound without a solver, given the time of a placement; one round says only whether that is the least."""
+    if instance.sharing == "pipe":
+        return instance.core.bound_s()  # a pipe's host is limited by all its pairs together, which no set reaches
+    work = int(effort.limit_s * BOUND_WORK_PER_S) * rounds // BOUND_ROUNDS
+    return instance.core.sets_bound_s(cap_s, rounds, work)
 
 
 def _optimal(instance: Instance, effort: Effort) -> Outcome:
     steps = effort.steps(len(instance.tasks))
     warm = _search(instance, effort, steps=min(steps, WARM_STEPS))
     cap_s = seconds(instance, warm.hosts)
-    bound_s = _bound_s(instance, cap_s, effort)
+    bound_s = _bound_s(instance, cap_s, effort, 1)
     if cap_s <= bound_s * (1 + PROVEN) or not math.isfinite(cap_s):
         return Outcome(warm.hosts, bound_s, warm.stopped, "optimal")
     best, stopped = warm.hosts, warm.stopped
@@ -186,9 +192,11 @@ def _optimal(instance: Instance, effort: Effort) -> Outcome:
             best, stopped = more.hosts, stopped or more.stopped
             if seconds(instance, best) < cap_s:  # of a shorter time more can be proven
                 cap_s = seconds(instance, best)
-                bound_s = max(bound_s, _bound_s(instance, cap_s, effort))
+                bound_s = max(bound_s, _bound_s(instance, cap_s, effort, 1))
             if cap_s <= bound_s * (1 + PROVEN):
                 break
+    else:
+        bound_s = max(bound_s, _bound_s(instance, seconds(instance, best), effort, BOUND_ROUNDS))
     return Outcome(best, bound_s, stopped, "optimal")
 
 

@@ -171,7 +171,7 @@ proptest! {
     fn bound_by_sets_is_between_the_stars_and_the_optimum(parts in parts(6), slack in 1.0..4.0_f64) {
         let problem = Problem::new(parts).expect("a sound problem");
         if let Some(optimum_s) = optimum(&problem) {
-            let bound_s = problem.sets_bound_s(optimum_s * slack, 50_000);
+            let bound_s = problem.sets_bound_s(optimum_s * slack, 10, 50_000);
             prop_assert!(bound_s <= optimum_s * ROUNDING, "bound {bound_s} s, optimum {optimum_s} s");
             prop_assert!(bound_s * ROUNDING >= problem.bound_s().min(optimum_s));
         }
@@ -310,7 +310,7 @@ fn bound_by_sets_proves_what_stars_do_not() {
     // Whatever is together, something leaves each host: 1 s. A star of two tasks fits on a host and proves nothing.
     let problem = ring_of(12);
     assert!(problem.bound_s() < 1e-12);
-    let bound_s = problem.sets_bound_s(2.0, 1_000_000);
+    let bound_s = problem.sets_bound_s(2.0, 10, 1_000_000);
     assert!(bound_s > 0.98 && bound_s <= 1.0, "bound {bound_s} s");
 }
 
@@ -335,6 +335,6 @@ fn bound_by_sets_leaves_light_edges_out_where_sets_are_too_many() {
             .transfers
             .extend((1..count).map(|step| transfer(one, (one + step) % count, if step == 1 { 1_000_000 } else { 1 })));
     }
-    let bound_s = Problem::new(parts).expect("sound").sets_bound_s(2.0, 1_000_000);
+    let bound_s = Problem::new(parts).expect("sound").sets_bound_s(2.0, 10, 1_000_000);
     assert!(bound_s > 0.98 && bound_s <= 1.0001, "bound {bound_s} s");
 }
