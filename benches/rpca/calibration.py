@@ -62,9 +62,8 @@ def subsets(size: int, seeds: int, first: int) -> list[str]:
             never = ~measured & ~np.eye(size, dtype=bool)
             errors.append(float(np.median(np.abs(whole.values / constant - 1)[never])) if never.any() else math.nan)
         name = f"{degree} (2 log2 N)" if degree == usual else f"{degree}"
-        lines.append(
-            f"{name:<20} {100 * share:>6.0f} % {_percent(gains):>17} {_percent(guessed):>17} {100 * np.mean(errors):>10.0f} %"
-        )
+        wrong = f"{100 * np.mean(errors):.0f} %" if degree < size - 1 else "-"
+        lines.append(f"{name:<20} {100 * share:>6.0f} % {_percent(gains):>17} {_percent(guessed):>17} {wrong:>12}")
     return lines
 
 
