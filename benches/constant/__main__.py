@@ -1,8 +1,9 @@
 """The RPCA paper's experiments (Fig. 5 to 8 and 10 to 13), our trees beside its own, and real transfers in the lab.
 
-    make bench-constant [ARGS="trees replay steps threshold simulate lab apps --quick --seeds 30 --seed 1 --plots FILE"]
+    make bench-constant [ARGS="PART... --quick --seeds 30 --seed 1 --plots FILE"]
 
 `trees`      our trees beside FNF on the same network, 64 and 196 hosts
+`bounds`     how much better than ours any scatter, allgather or allreduce could be
 `replay`     Fig. 7, 8, 10, 11: broadcast, scatter and mapping at several Norm(N_E), from synthetic traces
 `steps`      Fig. 5: how many snapshots are enough
 `threshold`  Fig. 6: when to calibrate again
@@ -18,12 +19,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benches.constant import apps, cluster, real, replay
+from benches.constant import apps, bounds, cluster, real, replay
 from benches.constant.plots import Plots
 from benches.machine import machine
 
 PARTS = {
     "trees": replay.trees,
+    "bounds": bounds.limits,
     "replay": replay.figures,
     "steps": replay.steps,
     "threshold": replay.threshold,

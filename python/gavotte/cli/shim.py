@@ -16,7 +16,7 @@ def shim(
     ),
     mpicc: Annotated[str, typer.Option("--mpicc", help="The C compiler of the MPI that the program uses.")] = "mpicc",
 ) -> None:
-    """Build the library that, preloaded, runs MPI_Bcast, Reduce, Scatter and Gather along given trees."""
+    """Build the library that, preloaded, runs an unchanged program's collectives along given trees and rings."""
     from gavotte.collective import build_shim
 
     build_shim(output, mpicc=mpicc)

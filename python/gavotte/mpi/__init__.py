@@ -1,4 +1,4 @@
-"""Runs collective operations of mpi4py along the trees that `gavotte collective` makes. Importing it starts MPI.
+"""Runs collective operations of mpi4py along trees and rings of `gavotte collective`. Importing it starts MPI.
 
     import gavotte.mpi as along
     (tree,) = along.read_trees("broadcast.tree.json")
