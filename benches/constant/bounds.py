@@ -66,7 +66,7 @@ def _cloud(size: int, kind: str, seed: int) -> dict[Operation, dict[str, float]]
     )
     found: dict[Operation, dict[str, float]] = {}
     for operation, size_bytes, algorithms, bound_s in cases:
-        times = {}
+        times: dict[str, float] = {}
         for algorithm in algorithms:
             top = f"h{root}" if operation == "scatter" else None
             made = plan(network, operation, size_bytes=size_bytes, root=top, algorithm=algorithm, seed=seed)
