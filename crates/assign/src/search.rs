@@ -29,6 +29,9 @@ const MOST_STEPS: u64 = 2_000_000;
 /// Rounds without a better placement after which more are not worth it.
 const ROUNDS_IN_VAIN: u32 = 6;
 
+/// Up to this many placements are all looked at: where pairs differ a thousandfold, chains may stay behind a barrier.
+const FEW_PLACEMENTS: usize = 4096;
+
 /// From this many units on, placements start from coarser ones.
 const MULTILEVEL_UNITS: usize = 200;
 
@@ -88,6 +91,13 @@ impl Search<'_> {
     /// [`PlaceError::TooDear`] if nothing affordable was found, and
     /// [`PlaceError::NoRoom`] if no start is known and none was found; a placement may still exist.
     pub fn run(&self, problem: &Problem, seed: u64, starts: &[Vec<usize>]) -> Result<Found, PlaceError> {
+        if let Some(assignment) = best_of_few(problem) {
+            return Ok(Found {
+                assignment,
+                stopped: false,
+                steps: 0,
+            });
+        }
         let units = &problem.units;
         let rates = Rates::new(problem);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -135,10 +145,7 @@ impl Search<'_> {
         };
         stopped |= early;
         let found = units.spread(&host_of);
-        if problem
-            .price(&found)
-            .is_some_and(|(price, bound)| bound.exceeded_by(price))
-        {
+        if too_dear(problem, &found) {
             return Err(PlaceError::TooDear);
         }
         let made = self.steps - left + steps;
@@ -271,6 +278,31 @@ impl Search<'_> {
             stopped.filter(|&stopped| stopped).count() > 0
         })
     }
+}
+
+/// The best of all placements, if there are few and one is allowed; of equals the first.
+fn best_of_few(problem: &Problem) -> Option<Assignment> {
+    let (units, hosts) = (&problem.units, problem.hosts.len());
+    let multiplied = |count: usize, _| count.checked_mul(hosts).filter(|&count| count <= FEW_PLACEMENTS);
+    let count = (0..units.len()).try_fold(1, multiplied)?;
+    let allowed = (0..count).filter_map(|number| {
+        let digits = (0..units.len()).scan(number, |rest, _| {
+            let host = *rest % hosts;
+            *rest /= hosts;
+            Some(host)
+        });
+        let host_of: Vec<usize> = digits.collect();
+        Packing::of(problem, units, &host_of)?;
+        let found = units.spread(&host_of);
+        (!too_dear(problem, &found)).then_some(Assignment(found))
+    });
+    let timed = allowed.map(|assignment| (problem.evaluate(&assignment).seconds, assignment));
+    timed.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, best)| best)
+}
+
+fn too_dear(problem: &Problem, host_of: &[usize]) -> bool {
+    let price = problem.price(host_of);
+    price.is_some_and(|(price, bound)| bound.exceeded_by(price))
 }
 
 /// The best placement of all chains, and its time; of equals the first.
