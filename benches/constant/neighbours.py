@@ -30,8 +30,8 @@ RACKS = 3
 NEAR_MBPS, FAR_MBPS = 95.0, 50.0
 """Of pairs within a rack and between racks, in the middle: what two cores carry."""
 HOST_SPREAD, PAIR_SPREAD = 0.3, 0.5
-"""Of the logarithm of rates, by sender, by receiver and by pair. At those of the replays (0.10, 0.15) twelve hosts leave little to
-choose: with the true constant FNF replays 2 % better than binomial, here 21 %."""
+"""Of the logarithm of rates, by sender, by receiver and by pair: three times those of the replays, with which twelve hosts leave a
+tree of one message at a time next to nothing to choose."""
 RANGE_MBPS = (15.0, 115.0)
 LINK_MBPS = 120
 """Each way, shared with the neighbour, connection by connection; no pair fills it alone."""
