@@ -104,10 +104,15 @@ impl Problem {
     }
 
     /// For each host, the most it can send or receive over all its links together, in bit/s.
-    pub(crate) fn most(&self, direction: Direction) -> Vec<f64> {
-        let most_of = |m: usize| {
+    fn most(&self, direction: Direction) -> Vec<f64> {
+        (0..self.hosts.len()).map(|m| self.most_of(&[m], direction)).collect()
+    }
+
+    /// The most that some hosts together can send to all others, or receive from them, in bit/s.
+    pub(crate) fn most_of(&self, hosts: &[usize], direction: Direction) -> f64 {
+        let most_of = |&m: &usize| {
             let (mut near, mut far) = (0.0, 0.0);
-            for n in (0..self.hosts.len()).filter(|&n| n != m) {
+            for n in (0..self.hosts.len()).filter(|n| !hosts.contains(n)) {
                 let pair = match direction {
                     Direction::Out => self.pair_bps(m, n),
                     Direction::In => self.pair_bps(n, m),
@@ -121,7 +126,7 @@ impl Problem {
             };
             near + cap.min(far)
         };
-        (0..self.hosts.len()).map(most_of).collect()
+        hosts.iter().map(most_of).sum()
     }
 }
 

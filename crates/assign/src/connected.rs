@@ -29,10 +29,12 @@ pub(crate) struct Graph<'a> {
     out_bytes: Vec<u64>,
     in_bytes: Vec<u64>,
     most_nanos: u64,
+    /// Whether units that are kept apart may be in one set, as on a machine of several hosts.
+    mixed: bool,
 }
 
 impl<'a> Graph<'a> {
-    pub(crate) fn new(problem: &'a Problem, edges: &[Edge], most_nanos: u64) -> Self {
+    pub(crate) fn new(problem: &'a Problem, edges: &[Edge], most_nanos: u64, mixed: bool) -> Self {
         let count = problem.units.members.len();
         let mut graph = Self {
             problem,
@@ -40,6 +42,7 @@ impl<'a> Graph<'a> {
             out_bytes: vec![0; count],
             in_bytes: vec![0; count],
             most_nanos,
+            mixed,
         };
         for edge in edges.iter().filter(|edge| edge.bytes > 0) {
             graph.out_bytes[edge.source] += edge.bytes;
@@ -76,7 +79,7 @@ impl<'a> Graph<'a> {
         whole.is_continue().then_some(sets)
     }
 
-    /// Calls `tell` once for each connected set that the largest host holds and whose units may be together.
+    /// Calls `tell` once for each connected set that the largest place holds and whose units may be together.
     fn each_set(&self, tell: &mut dyn FnMut(Set) -> ControlFlow<()>) -> ControlFlow<()> {
         // How many units of the set are a unit's partners or itself: 0 = neither in the set nor beside it.
         let mut near = vec![0_u32; self.partners.len()];
@@ -100,12 +103,9 @@ impl<'a> Graph<'a> {
     ) -> ControlFlow<()> {
         let units = &self.problem.units;
         let nano_cores = taken.0 + units.cores[unit];
-        if nano_cores > self.most_nanos
-            || set
-                .iter()
-                .chain([&(unit as u32)])
-                .any(|&other| units.apart[unit].binary_search(&(other as usize)).is_ok())
-        {
+        let apart = |&other: &u32| units.apart[unit].binary_search(&(other as usize)).is_ok();
+        let clash = !self.mixed && set.iter().chain([&(unit as u32)]).any(apart);
+        if nano_cores > self.most_nanos || clash {
             return ControlFlow::Continue(());
         }
         let inner = self.partners[unit]

@@ -9,10 +9,16 @@
 //! Tasks that exchange nothing have nothing to save by being together: the cut of a set is the sum of the cuts of its
 //! connected parts. So connected sets alone are listed (Wernicke's ESU, 2006), and a knapsack over rounded-down
 //! cores and times joins them. If they are too many, the lightest edges are left out, which only makes cuts smaller.
+//!
+//! The hosts of a machine reach each other past their caps, so they are also looked at as one place: what leaves the
+//! machine passes the caps.
+
+use std::collections::BTreeMap;
 
 use crate::bound::Direction;
 use crate::connected::{Graph, Set};
 use crate::problem::Problem;
+use crate::room::Cores;
 use crate::units::Edge;
 
 /// A time shorter than a known one by this share is tried first: if it is too short, the known one is the least.
@@ -37,18 +43,30 @@ impl Problem {
         if !cap_s.is_finite() || all_s >= cap_s {
             return all_s.min(cap_s);
         }
-        let share = work / (u64::from(rounds) * stars_s.len() as u64).max(1);
+        let hosts: Vec<Vec<usize>> = (0..self.hosts.len()).map(|host| vec![host]).collect();
+        let machines = machines(self);
+        // A host reaches its neighbours on a machine past its caps, and the machine as a whole nobody.
+        let views = if machines.len() < hosts.len() {
+            vec![machines, hosts]
+        } else {
+            vec![hosts]
+        };
+        let share = work / (u64::from(rounds) * (stars_s.len() * views.len()) as u64).max(1);
         let bounds_s = stars_s.iter().enumerate().map(|(phase, &star_s)| {
             let phase_cap_s = cap_s - (all_s - star_s);
-            Partition::new(self, phase, phase_cap_s)
-                .map_or(star_s, |sets| sets.bound_s(star_s, phase_cap_s, rounds, share))
+            views.iter().fold(star_s, |least_s, view| {
+                Partition::new(self, phase, phase_cap_s, view)
+                    .filter(|_| least_s < phase_cap_s)
+                    .map_or(least_s, |sets| sets.bound_s(least_s, phase_cap_s, rounds, share))
+            })
         });
         bounds_s.sum::<f64>().min(cap_s)
     }
 }
 
-/// What one host offers.
+/// What one host offers, or the hosts of one machine together.
 struct Place {
+    hosts: Vec<usize>,
     nano_cores: u64,
     /// Seconds of a byte out, and of one in, at the most that all links together carry.
     out_s: f64,
@@ -77,8 +95,8 @@ struct Partition<'a> {
 }
 
 impl<'a> Partition<'a> {
-    /// Lists the sets that some host can hold within `cap_s`; `None` if nothing is sent.
-    fn new(problem: &'a Problem, phase: usize, cap_s: f64) -> Option<Self> {
+    /// Lists the sets that some place can hold within `cap_s`; `None` if nothing is sent.
+    fn new(problem: &'a Problem, phase: usize, cap_s: f64, view: &[Vec<usize>]) -> Option<Self> {
         let mut edges: Vec<Edge> = problem
             .units
             .edges
@@ -86,21 +104,22 @@ impl<'a> Partition<'a> {
             .filter(|edge| edge.phase == phase)
             .copied()
             .collect();
-        let places = places(problem);
+        let places: Vec<Place> = view.iter().map(|hosts| Place::new(problem, hosts)).collect();
+        let mixed = view.iter().any(|hosts| hosts.len() > 1);
         let most = places.iter().map(|place| place.nano_cores).max()?;
         edges.sort_by_key(|edge| std::cmp::Reverse(edge.bytes));
         let holds = |set: &Set| {
-            places.iter().enumerate().any(|(host, place)| {
+            places.iter().any(|place| {
                 let (out_s, in_s) = set.times_s(place);
                 let fits = set.nano_cores <= place.nano_cores && out_s.max(in_s) <= cap_s * (1.0 + SAME);
-                fits && allows(problem, set, host)
+                fits && allows(problem, set, place)
             })
         };
         // As many of the heaviest edges as leave few enough sets.
         let (mut kept, mut tried, mut too_many) = (None, edges.len(), edges.len() + 1);
         let mut enough = 0;
         while tried > enough {
-            if let Some(sets) = Graph::new(problem, &edges[..tried], most).sets(&holds) {
+            if let Some(sets) = Graph::new(problem, &edges[..tried], most, mixed).sets(&holds) {
                 (kept, enough) = (Some(sets), tried);
             } else {
                 too_many = tried;
@@ -175,7 +194,7 @@ impl<'a> Partition<'a> {
             if worth[at] <= 0.0 || set.nano_cores > place.nano_cores || out_s > limit_s || in_s > limit_s {
                 continue;
             }
-            if !allows(self.problem, set, host) {
+            if !allows(self.problem, set, place) {
                 continue;
             }
             let cores = (set.nano_cores / place.core_part) as usize;
@@ -247,31 +266,41 @@ fn pack(best: &[Option<usize>], worth: &[f64], core_parts: usize) -> (f64, Vec<u
     (table[table.len() - 1].0, chosen)
 }
 
-fn places(problem: &Problem) -> Vec<Place> {
-    let (out_bps, in_bps) = (problem.most(Direction::Out), problem.most(Direction::In));
-    let common = problem.units.cores.iter().copied().fold(0, gcd);
-    let place = |m: usize| {
-        let nano_cores = crate::room::Cores::offered(problem.hosts[m].cpus).nanos();
+/// The hosts of each machine.
+fn machines(problem: &Problem) -> Vec<Vec<usize>> {
+    let mut of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (host, known) in problem.hosts.iter().enumerate() {
+        of.entry(known.machine).or_default().push(host);
+    }
+    of.into_values().collect()
+}
+
+impl Place {
+    fn new(problem: &Problem, hosts: &[usize]) -> Self {
+        let common = problem.units.cores.iter().copied().fold(0, gcd);
+        let offered = |&host: &usize| Cores::offered(problem.hosts[host].cpus).nanos();
+        let nano_cores = hosts.iter().map(offered).sum::<u64>();
         let few = common > 0 && nano_cores / common <= CORE_PARTS as u64;
         let core_part = if few { common } else { nano_cores / CORE_PARTS as u64 }.max(1);
-        Place {
+        Self {
+            hosts: hosts.to_vec(),
             nano_cores,
-            out_s: 8.0 / out_bps[m],
-            in_s: 8.0 / in_bps[m],
+            out_s: 8.0 / problem.most_of(hosts, Direction::Out),
+            in_s: 8.0 / problem.most_of(hosts, Direction::In),
             core_part,
             core_parts: (nano_cores / core_part) as usize,
         }
-    };
-    (0..problem.hosts.len()).map(place).collect()
+    }
 }
 
 fn gcd(one: u64, other: u64) -> u64 {
     if other == 0 { one } else { gcd(other, one % other) }
 }
 
-fn allows(problem: &Problem, set: &Set, host: usize) -> bool {
+fn allows(problem: &Problem, set: &Set, place: &Place) -> bool {
     let allowed = &problem.units.allowed;
-    set.units
-        .iter()
-        .all(|&unit| allowed[unit as usize].as_ref().is_none_or(|mask| mask[host]))
+    set.units.iter().all(|&unit| {
+        let mask = allowed[unit as usize].as_ref();
+        mask.is_none_or(|mask| place.hosts.iter().any(|&host| mask[host]))
+    })
 }

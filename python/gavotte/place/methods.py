@@ -27,6 +27,9 @@ METHODS: tuple[str, ...] = ("auto", "optimal", "ilp", "search", *_core.policies(
 STEPS_PER_S = 4_000_000
 """Search steps that stand for a second of the time limit: what two cores make of 100 tasks on 50 hosts."""
 
+PARTNERS = 6.0
+"""Of a task there, in the mean. A step looks at all of a task's partners: with 30 of them it took six times as long."""
+
 LARGE = 1000
 LARGE_STEPS_PER_S = 1_200_000
 """The same from this many tasks on, where every step misses the caches."""
@@ -92,9 +95,13 @@ class Effort:
     seed: int
     threads: int
 
-    def steps(self, tasks: int) -> int:
+    def steps(self, instance: Instance) -> int:
         """Search steps that the time limit stands for."""
-        return max(int(self.limit_s * (STEPS_PER_S if tasks < LARGE else LARGE_STEPS_PER_S)), 1000)
+        compact = instance.core.compact()
+        partners = 2 * len(compact.edges) / max(len(compact.members), 1)
+        steps_per_s = STEPS_PER_S if len(instance.tasks) < LARGE else LARGE_STEPS_PER_S
+        pace = steps_per_s * min(1.0, PARTNERS / max(partners, 1.0))
+        return max(int(self.limit_s * pace), 1000)
 
 
 def default_threads() -> int:
@@ -138,7 +145,7 @@ def seconds(instance: Instance, hosts: _Hosts) -> float:
 
 
 def _search(instance: Instance, effort: Effort, starts: Sequence[_Hosts] = (), steps: int | None = None) -> Outcome:
-    steps = effort.steps(len(instance.tasks)) if steps is None else steps
+    steps = effort.steps(instance) if steps is None else steps
     latest_s = LATEST * max(effort.limit_s, 1.0)
     try:
         found = instance.core.search(effort.seed, steps, effort.threads, latest_s, list(starts))
@@ -168,7 +175,7 @@ def _bound_s(instance: Instance, cap_s: float, effort: Effort, rounds: int) -> f
 
 
 def _optimal(instance: Instance, effort: Effort) -> Outcome:
-    steps = effort.steps(len(instance.tasks))
+    steps = effort.steps(instance)
     warm = _search(instance, effort, steps=min(steps, WARM_STEPS))
     cap_s = seconds(instance, warm.hosts)
     bound_s = _bound_s(instance, cap_s, effort, 1)

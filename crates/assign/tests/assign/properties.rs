@@ -315,6 +315,26 @@ fn bound_by_sets_proves_what_stars_do_not() {
 }
 
 #[test]
+fn bound_by_sets_looks_at_a_machine_as_one_place() {
+    // Four hosts on two machines: a link of 1 Gbit/s to its neighbour hides that 8 Mbit/s lead out of each host.
+    let mut parts = uniform((0..4).map(|_| task("t", 1.0)).collect(), Vec::new(), 4, 1.0, 1e9);
+    parts.sharing = Sharing::Hose;
+    for (number, host) in parts.hosts.iter_mut().enumerate() {
+        (host.machine, host.egress_bps, host.ingress_bps) = (number / 2, 8e6, 8e6);
+    }
+    for one in 0..4 {
+        parts
+            .transfers
+            .extend((1..4).map(|step| transfer(one, (one + step) % 4, 1_000_000)));
+    }
+    // Four of the twelve transfers leave each machine, over two hosts: 2 s.
+    let problem = Problem::new(parts).expect("sound");
+    assert!(problem.bound_s() < 0.1);
+    let bound_s = problem.sets_bound_s(4.0, 10, 1_000_000);
+    assert!(bound_s > 1.98 && bound_s <= 2.0, "bound {bound_s} s");
+}
+
+#[test]
 fn bound_by_sets_leaves_light_edges_out_where_sets_are_too_many() {
     // The ring of before among 60 tasks that all exchange single bytes: too many connected sets to list.
     let count = 60;
