@@ -32,8 +32,7 @@ from gavotte.simulate import Advance, replay_placement
 
 METHODS = (CHOREO, OURS)
 APP_S = 10.0
-"""Mean time of an application. Each migration ends a phase, whose slowest connection ends later than fair shares say; in
-phases of a second that is more than a migration saves."""
+"""Mean time of an application."""
 EVERY_S = APP_S / 4
 COST_S = 0.2
 """Of each task's move."""
