@@ -52,7 +52,8 @@ def launch(
             "rmaps": "seq",
             "orte_tmpdir_base": str(scratch),
         }
-        # Where it binds ranks of a `seq` job, mpirun 4.1.4 frees its topology twice: some environments crash it each time.
+        # Where it binds ranks of a `seq` job, mpirun 4.1.4 may crash when it frees its topology at the end: in some
+        # environments each time.
         line = ["mpirun.openmpi", "--allow-run-as-root", "--bind-to", "none"]
         line += ["--hostfile", str(hosts), "-np", str(len(ranks))]
         line += [word for key, value in mca.items() for word in ("--mca", key, value)]
