@@ -12,16 +12,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.model.synthetic import history, truth
 from tests.watch.test_loop import Cloud
 from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app
+from gavotte.errors import FormatError
 from gavotte.formats.network import read_network, write_network
 from gavotte.model import model
 from gavotte.watch import Event, Operation, Tail, TreeWatch, Watcher, follow
 from gavotte.watch.detect import Edge
-from gavotte.watch.observing import LEARN
+from gavotte.watch.observing import LEARN, MOST_OPEN
 
 EDGES = [("h0", "h1"), ("h0", "h2"), ("h1", "h3"), ("h1", "h4"), ("h2", "h5")]
 
@@ -113,6 +116,47 @@ def test_hosts_that_the_network_lacks_count_for_nothing() -> None:
     cloud = Cloud(3)
     watcher = Watcher(dict(cloud.seconds), 0.02, None)
     assert watched(watcher, operations(20, 9) + operations(20, 10, slow={("h1", "h4"): 9.0})) == []
+
+
+@given(
+    key=st.sampled_from(["run", "operation", "edges", "tree", "source", "target"]),
+    wrong=st.one_of(st.none(), st.booleans(), st.floats(), st.text(max_size=5), st.integers(-(2**70), 2**70)),
+)
+def test_labels_of_any_kind_are_taken_or_told(
+    tmp_path_factory: pytest.TempPathFactory, key: str, wrong: object
+) -> None:
+    record = json.loads(lines(operations(1, 1)).splitlines()[0])
+    record["labels"][key] = wrong
+    path, said = tmp_path_factory.mktemp("tail") / "t.jsonl", list[str]()
+    path.write_text(json.dumps(record) + "\n")
+    assert len(Tail(path, said.append).read()) <= 1
+    assert len(said) <= 1
+
+
+@given(st.binary(max_size=200))
+def test_bytes_of_any_kind_are_passed_over(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    path, said = tmp_path_factory.mktemp("tail") / "t.jsonl", list[str]()
+    path.write_bytes(data + b"\n" + lines(operations(1, 1)).encode())
+    assert len(Tail(path, said.append).read()) == 1
+
+
+def test_labels_that_are_no_numbers_are_told_of(tmp_path: Path) -> None:
+    path, said = tmp_path / "t.jsonl", list[str]()
+    path.write_text(lines(operations(1, 1)).replace('"operation": 1', '"operation": "first"', 1))
+    assert Tail(path, said.append).read() == []
+    assert len(said) == 1
+    assert "t.jsonl:1" in said[0]
+
+
+def test_operations_that_never_end_are_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    first = [lines([each], run=f"r{number}").splitlines()[0] for number, each in enumerate(operations(500, 1))]
+    path.write_text("\n".join(first) + "\n")
+    tail = Tail(path, unexpected)
+    assert tail.read() == []
+    assert len(tail._open) <= MOST_OPEN
+    with pytest.raises(FormatError, match="cannot be read"):
+        Tail(tmp_path, unexpected).read()
 
 
 def test_a_file_is_followed_line_by_line(tmp_path: Path) -> None:

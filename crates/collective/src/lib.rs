@@ -5,30 +5,30 @@
 //! the binomial tree by rank ([`binomial`]), Fastest-Node-First ([`fnf`]), earliest completion first ([`ecef`]) and a
 //! local search over trees and numbers of segments ([`search`]).
 //!
-//! Where everybody needs what everybody has, a [`Ring`] may be faster: [`circle`] looks for one, [`ring_time`] times it.
+//! Where everybody needs what everybody has, a [`Ring`] may be faster: [`search_ring`] looks for one, [`ring_time`] times it.
 //! Apart from both, [`exchange`] maps tasks to hosts.
 //!
 //! A reduction or a gather is the broadcast or scatter on the transposed costs, read backwards; it takes as long.
 //!
 //! Units: seconds and bytes. Nothing here reads a clock or a file, and the same input and seed give the same tree.
 
-mod circle;
 mod costs;
 mod error;
 mod exchange;
 mod greedy;
 mod ring;
+mod ring_search;
 mod search;
 mod shape;
 mod time;
 mod tree;
 
-pub use circle::{FoundRing, circle};
 pub use costs::Costs;
 pub use error::TreeError;
 pub use exchange::{Message, exchange};
 pub use greedy::{Eager, binomial, ecef, fnf};
-pub use ring::{Ring, Round, ring_time};
+pub use ring::{Ring, RingTask, ring_time};
+pub use ring_search::{FoundRing, search_ring};
 pub use search::{Found, search};
 pub use time::{Task, begun, time};
 pub use tree::Tree;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gavotte_collective::{Costs, Ring, Round, circle, ring_time};
+use gavotte_collective::{Costs, Ring, RingTask, ring_time, search_ring};
 use proptest::prelude::*;
 
 /// Hosts whose own caps limit: a byte takes each sender its own time, whoever receives.
@@ -12,12 +12,12 @@ fn hoses(per_byte_s: &[f64]) -> Costs {
     Costs::new(hosts, vec![0.0; hosts * hosts], rows.collect()).unwrap()
 }
 
-const BLOCKS: Round = Round {
+const BLOCKS: RingTask = RingTask {
     bytes: 12.0,
     segments: 1,
     reduce: false,
 };
-const VECTORS: Round = Round { reduce: true, ..BLOCKS };
+const VECTORS: RingTask = RingTask { reduce: true, ..BLOCKS };
 
 #[test]
 fn a_plain_ring_takes_as_long_as_its_slowest_pair() {
@@ -45,9 +45,9 @@ fn a_host_that_hangs_sends_its_own_alone() {
 #[test]
 fn the_search_hangs_the_slow_from_the_fast() {
     let costs = hoses(&[1.0, 1.0, 9.0, 4.0, 1.0, 4.0]);
-    for round in [BLOCKS, VECTORS] {
-        let found = circle(&costs, Round { segments: 4, ..round }, 4000, 3).unwrap();
-        let plain_s = ring_time(&costs, &Ring::by_rank(6).unwrap(), round).unwrap();
+    for task in [BLOCKS, VECTORS] {
+        let found = search_ring(&costs, RingTask { segments: 4, ..task }, 4000, 3).unwrap();
+        let plain_s = ring_time(&costs, &Ring::by_rank(6).unwrap(), task).unwrap();
         assert!(!found.ring.members().contains(&2), "{:?}", found.ring);
         assert!(found.seconds < 0.7 * plain_s, "{} {plain_s}", found.seconds);
     }
@@ -59,7 +59,7 @@ fn near_hosts_come_side_by_side() {
     let machine = [0, 1, 2, 0, 1, 2];
     let pairs = (0..36).map(|at| if machine[at / 6] == machine[at % 6] { 0.01 } else { 1.0 });
     let costs = Costs::new(6, vec![0.0; 36], pairs.collect()).unwrap();
-    let found = circle(&costs, BLOCKS, 4000, 1).unwrap();
+    let found = search_ring(&costs, BLOCKS, 4000, 1).unwrap();
     let order = found.ring.members();
     let entered = (0..order.len()).filter(|&at| machine[order[at]] != machine[order[(at + 1) % order.len()]]);
     assert_eq!(entered.count(), 3, "{order:?}");
@@ -72,9 +72,9 @@ fn pairs_that_cannot_be_used_are_not() {
         seconds[at] = f64::INFINITY;
     }
     let costs = Costs::new(4, seconds, vec![0.0; 16]).unwrap();
-    assert!(circle(&costs, BLOCKS, 2000, 1).unwrap().seconds.is_finite());
+    assert!(search_ring(&costs, BLOCKS, 2000, 1).unwrap().seconds.is_finite());
     let none = Costs::new(2, vec![f64::INFINITY; 4], vec![0.0; 4]).unwrap();
-    assert!(circle(&none, BLOCKS, 10, 1).is_err());
+    assert!(search_ring(&none, BLOCKS, 10, 1).is_err());
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn no_rings() {
     assert!(Ring::from_parents(&[0, 0], &[0, 1], 3).is_err());
     assert!(Ring::from_parents(&[0, 0], &[0, 7], 1).is_err());
     assert!(ring_time(&hoses(&[1.0, 1.0]), &Ring::by_rank(3).unwrap(), BLOCKS).is_err());
-    assert!(circle(&hoses(&[1.0]), Round { bytes: -1.0, ..BLOCKS }, 1, 1).is_err());
+    assert!(search_ring(&hoses(&[1.0]), RingTask { bytes: -1.0, ..BLOCKS }, 1, 1).is_err());
 }
 
 fn random_ring() -> impl Strategy<Value = (Costs, Ring)> {
@@ -167,7 +167,7 @@ proptest! {
         }
         prop_assert_eq!(there.len(), hosts * hosts * pieces, "everybody has everything");
         let replayed = there.values().fold(0.0_f64, |most, &each| most.max(each));
-        let told = ring_time(&costs, &ring, Round { bytes, segments, reduce: false }).unwrap();
+        let told = ring_time(&costs, &ring, RingTask { bytes, segments, reduce: false }).unwrap();
         prop_assert!((told - replayed).abs() <= 1e-9 * replayed.max(1.0), "{told} {replayed}");
     }
 
@@ -175,13 +175,13 @@ proptest! {
     fn the_search_never_loses_to_the_ring_by_rank(
         (costs, _) in random_ring(), bytes in 0.0..1e6, reduce: bool, seed: u64,
     ) {
-        let round = Round { bytes, segments: 4, reduce };
-        let found = circle(&costs, round, 400, seed).unwrap();
-        let plain = ring_time(&costs, &Ring::by_rank(costs.hosts()).unwrap(), Round { segments: 1, ..round }).unwrap();
+        let task = RingTask { bytes, segments: 4, reduce };
+        let found = search_ring(&costs, task, 400, seed).unwrap();
+        let plain = ring_time(&costs, &Ring::by_rank(costs.hosts()).unwrap(), RingTask { segments: 1, ..task }).unwrap();
         prop_assert!(found.seconds <= plain);
-        let again = ring_time(&costs, &found.ring, Round { segments: found.segments, ..round }).unwrap();
+        let again = ring_time(&costs, &found.ring, RingTask { segments: found.segments, ..task }).unwrap();
         prop_assert!((again - found.seconds).abs() <= 1e-12 * again);
-        let twin = circle(&costs, round, 400, seed).unwrap();
+        let twin = search_ring(&costs, task, 400, seed).unwrap();
         prop_assert_eq!(&twin.ring, &found.ring);
         let (parent, order) = (found.ring.parents(), found.ring.order());
         prop_assert_eq!(Ring::from_parents(&parent, &order, found.ring.members().len()).unwrap(), found.ring);

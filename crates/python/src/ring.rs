@@ -1,7 +1,7 @@
 //! Rings for allgathers and allreductions.
 
 use gavotte_collective as collective;
-use gavotte_collective::{Ring, Round, TreeError};
+use gavotte_collective::{Ring, RingTask, TreeError};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2, PyReadonlyArray3};
 use pyo3::prelude::*;
 
@@ -29,19 +29,19 @@ pub(crate) fn collective_ring(
 ) -> PyResult<Found> {
     let hosts = alpha_s.as_array().nrows();
     let costs = costs(hosts, alpha_s.as_slice()?, per_byte_s.as_slice()?)?;
-    let round = Round {
+    let task = RingTask {
         bytes: size_bytes,
         segments,
         reduce,
     };
     let found = py.detach(|| -> Result<Found, TreeError> {
         if by_rank {
-            let round = Round { segments: 1, ..round };
+            let task = RingTask { segments: 1, ..task };
             let ring = Ring::by_rank(hosts)?;
-            let seconds = collective::ring_time(&costs, &ring, round)?;
+            let seconds = collective::ring_time(&costs, &ring, task)?;
             return Ok((ring.parents(), ring.order(), hosts, 1, seconds));
         }
-        let found = collective::circle(&costs, round, steps, seed)?;
+        let found = collective::search_ring(&costs, task, steps, seed)?;
         let ring = found.ring;
         let members = ring.members().len();
         Ok((ring.parents(), ring.order(), members, found.segments, found.seconds))
@@ -66,14 +66,14 @@ pub(crate) fn collective_ring_times<'py>(
     reduce: bool,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let ring = Ring::from_parents(&parent, &order, members).map_err(Error::from)?;
-    let round = Round {
+    let task = RingTask {
         bytes: size_bytes,
         segments,
         reduce,
     };
     let seconds = snapshots(parent.len(), &alpha_s, &per_byte_s)?
         .iter()
-        .map(|costs| Ok(collective::ring_time(costs, &ring, round).map_err(Error::from)?))
+        .map(|costs| Ok(collective::ring_time(costs, &ring, task).map_err(Error::from)?))
         .collect::<PyResult<Vec<f64>>>()?;
     Ok(seconds.into_pyarray(py))
 }

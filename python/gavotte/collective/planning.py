@@ -86,8 +86,8 @@ def plan(
         raise GavotteError(f"no operation {operation!r}", hint=f"choose one of {', '.join(OPERATIONS)}")
     if algorithm not in ALGORITHMS:
         raise GavotteError(f"no algorithm {algorithm!r}", hint=f"choose one of {', '.join(ALGORITHMS)}")
-    round_ = operation in ("allgather", "allreduce")
-    if algorithm in RINGS and not round_:
+    rings = RINGS if operation in ("allgather", "allreduce") else ()
+    if algorithm in RINGS and not rings:
         raise GavotteError(f"a {operation} goes along no ring", hint=f"choose one of {', '.join(TREES)}")
     hosts = list(network.names if ranks is None else ranks)
     if root is not None and root not in hosts:
@@ -100,8 +100,8 @@ def plan(
     if operation == "allgather":
         sizes["broadcast"] = size_bytes * len(hosts)
     found: dict[str, list[Stage]] = {}
-    beside = ("binomial", "fnf", "rank-ring") if round_ else ("binomial", "fnf")
-    tried = (TREES + RINGS if round_ else TREES) if algorithm == "auto" else tuple(dict.fromkeys((*beside, algorithm)))
+    beside = ("binomial", "fnf", *rings[:1], algorithm)
+    tried = (*TREES, *rings) if algorithm == "auto" else tuple(dict.fromkeys(beside))
     for name in tried:
         if name in RINGS:
             found[name] = [_ring(pairs, operation, size_bytes, name, segments, steps, seed)]

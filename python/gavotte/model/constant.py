@@ -33,6 +33,8 @@ class Constant:
 
     Attributes:
         rate_bps: (N, N) bulk TCP goodput, NaN on the diagonal.
+        rate_low_bps: (N, N) lower end of its 95 % interval (see `lower_bps`).
+        band: standard deviation of the logarithm of undisturbed times.
         latency_s: (N, N) one way; NaN where never measured.
         method: how it was found: a key of `ESTIMATORS`, with `+excess` where expected excess was added.
         choice: what `auto` chose from; without trials where it had nothing to choose by, or a method was named.
@@ -42,6 +44,8 @@ class Constant:
     """
 
     rate_bps: Floats
+    rate_low_bps: Floats
+    band: float
     latency_s: Floats
     method: str
     choice: Choice
@@ -93,13 +97,20 @@ def find_constant(history: History, *, method: str = "auto", seed: int = 0, fill
     lasting = cut(times) if method == "auto" else Cut(times, 0.0, ())
     choice = Choice(method)
     if method == "auto":
-        whole = filled_series(lasting.times, filled(estimate(lasting.times, "median"), seed=seed).values)
-        choice = choose(whole if never.any() else lasting.times, seed=seed)
-    seconds_per_byte = estimate(lasting.of(1 / history.beta_Bps), choice.method)
+        known = lasting.times
+        if never.any():
+            known = filled_series(known, filled(estimate(known, "median"), seed=seed).values)
+        choice = choose(known, seed=seed)
+    series = lasting.of(1 / history.beta_Bps)
+    seconds_per_byte = estimate(series, choice.method)
     latency_s = estimate(lasting.of(history.alpha_s), choice.method)
     guess = filled(seconds_per_byte, seed=seed) if never.any() else None
+    rate_bps = 8 / (seconds_per_byte if guess is None else guess.values)
+    low_bps, width = lower_bps(history, rate_bps, series, spread=np.nan if guess is None else guess.spread)
     return Constant(
-        rate_bps=8 / (seconds_per_byte if guess is None else guess.values),
+        rate_bps=rate_bps,
+        rate_low_bps=low_bps,
+        band=width,
         latency_s=latency_s if guess is None else filled(latency_s, seed=seed).values,
         method=choice.method,
         choice=choice,
@@ -135,9 +146,6 @@ def model(
         GavotteError: for an unknown method, or a pair that was never measured.
     """
     found = constant if constant is not None else find_constant(history, method=method, seed=seed)
-    seconds_per_byte = found.cut.of(1 / history.beta_Bps)
-    spread = np.nan if found.guess is None else found.guess.spread
-    low_bps, width = lower_bps(history, found.rate_bps, seconds_per_byte, spread=spread)
     never = np.isnan(history.beta_Bps).all(axis=0)
     tree = tree_of(history.hosts, history.hops)
     structure = structure_of(tree, history.evidence)
@@ -149,7 +157,7 @@ def model(
         # A guess may be above what was ever seen.
         outside = (machine[:, None] != machine[None, :]) & ~never
         egress_bps, ingress_bps = _best(found.rate_bps, outside)
-        least_bps = _best(low_bps, outside)
+        least_bps = _best(found.rate_low_bps, outside)
     burst_bytes, peak_bps = (_nullable_row(values) for values in egress_buckets(history, tree))
     return Network(
         format=FORMAT,
@@ -174,15 +182,16 @@ def model(
         sharing=(structure.sharing or "hose") if sharing == "auto" else sharing,
         verdicts=list(structure.verdicts) if history.evidence else [],
         notes=[*tree.notes, *_guessed(found, int(never.sum()) - tree.size)],
-        rate_low_bps=_nullable(low_bps),
-        band=width,
+        rate_low_bps=_nullable(found.rate_low_bps),
+        band=found.band,
     )
 
 
 def _best(rates_bps: Floats, which: npt.NDArray[np.bool_]) -> tuple[list[float | None], list[float | None]]:
     """The greatest of each row and of each column, None where there is none."""
     known = np.where(which, np.nan_to_num(rates_bps), 0.0)
-    return tuple([float(rate) or None for rate in known.max(axis=axis, initial=0.0)] for axis in (1, 0))  # type: ignore[return-value]
+    rows, columns = ([float(rate) or None for rate in known.max(axis=axis, initial=0.0)] for axis in (1, 0))
+    return rows, columns
 
 
 def _guessed(constant: Constant, count: int) -> list[str]:

@@ -24,7 +24,6 @@ from gavotte.model.findings import (
     recalibrate_after_s,
     steps,
 )
-from gavotte.model.intervals import lower_bps
 from gavotte.model.subset import Mask, SubsetCost, cost_of_subset, random_rings, usual_degree
 
 WORTH_LEAVING_OUT = 0.5
@@ -80,10 +79,7 @@ def judge(history: History, constant: Constant) -> Findings:
         constant: what lasts.
     """
     seconds_per_byte = constant.cut.of(1 / history.beta_Bps)
-    low_bps, width = lower_bps(
-        history, constant.rate_bps, seconds_per_byte, spread=np.nan if constant.guess is None else constant.guess.spread
-    )
-    error = norm(seconds_per_byte, 8 / constant.rate_bps, width)
+    error = norm(seconds_per_byte, 8 / constant.rate_bps, constant.band)
     choice = constant.choice
     if not choice.trials:
         usual = MESSAGE_BYTES * 8 / constant.rate_bps
@@ -106,10 +102,10 @@ def judge(history: History, constant: Constant) -> Findings:
     return Findings(
         method=constant.method,
         snapshots=history.snapshots,
-        rate_low_bps=low_bps,
-        rate_high_bps=constant.rate_bps**2 / low_bps,
+        rate_low_bps=constant.rate_low_bps,
+        rate_high_bps=constant.rate_bps**2 / constant.rate_low_bps,
         load=load_of(seconds_per_byte, 8 / constant.rate_bps),
-        band=width,
+        band=constant.band,
         norm=error,
         gains=saved,
         steps=shares,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from pydantic import BaseModel, ValidationError
 
 from gavotte.errors import FormatError
 from gavotte.formats.reading import parse_json, validate
@@ -17,6 +19,20 @@ LEARN = 8
 """Operations of a tree that tell what its edges usually take: contention between its own edges is in no Network."""
 
 METRIC = "transfer_s"
+
+MOST_OPEN = 64
+"""Operations of which some edges are awaited. What a killed program leaves is never completed."""
+
+
+class _Labels(BaseModel):
+    """What tells the edges of an operation from others."""
+
+    run: str
+    operation: int
+    edges: int
+    tree: str
+    source: str
+    target: str
 
 
 @dataclass(frozen=True)
@@ -49,7 +65,11 @@ class Tail:
         self._open: dict[tuple[str, int], dict[Edge, float]] = {}
 
     def read(self) -> list[Operation]:
-        """The operations whose edges have all been written since the last call."""
+        """The operations whose edges have all been written since the last call.
+
+        Raises:
+            FormatError: when the file is there and cannot be read.
+        """
         try:
             with self._path.open("rb") as file:
                 if self._path.stat().st_size < self._at:  # begun anew
@@ -58,6 +78,8 @@ class Tail:
                 text = file.read()
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise FormatError(str(self._path), "", f"cannot be read: {error.strerror}", "name a *.jsonl file") from None
         whole = text[: text.rfind(b"\n") + 1]
         self._at += len(whole)
         found = []
@@ -74,16 +96,21 @@ class Tail:
         except FormatError as error:
             self._complain(str(error))
             return None
-        labels = record.labels
-        keys = ("run", "operation", "edges", "tree", "source", "target")
-        if record.metric != METRIC or not record.value > 0 or any(key not in labels for key in keys):
+        if record.metric != METRIC or not 0 < record.value < math.inf:
             return None
-        number = (str(labels["run"]), int(labels["operation"] or 0))
+        try:
+            edge = _Labels.model_validate(record.labels)
+        except ValidationError as error:
+            self._complain(f"{at}: `labels` {error.errors()[0]['msg'].lower()}: it is not of gavotte.mpi.observing")
+            return None
+        number = (edge.run, edge.operation)
         edges = self._open.setdefault(number, {})
-        edges[str(labels["source"]), str(labels["target"])] = record.value
-        if len(edges) < int(labels["edges"] or 0):
-            return None
-        return Operation(str(labels["tree"]), self._open.pop(number))
+        edges[edge.source, edge.target] = record.value
+        if len(edges) >= edge.edges:
+            return Operation(edge.tree, self._open.pop(number))
+        while len(self._open) > MOST_OPEN:
+            del self._open[next(iter(self._open))]
+        return None
 
 
 class TreeWatch:

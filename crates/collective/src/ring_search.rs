@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::costs::Costs;
 use crate::error::TreeError;
-use crate::ring::{Ring, Round, ring_time};
+use crate::ring::{Ring, RingTask, ring_time};
 
 /// The mean host's time counts so much beside the busiest one's: it brings hosts that are near side by side.
 const MEAN_COUNTS: f64 = 0.02;
@@ -32,21 +32,21 @@ pub struct FoundRing {
     pub seconds: f64,
 }
 
-/// Looks for the ring and the number of segments that take the least time; `round.segments` is the most allowed, `steps`
+/// Looks for the ring and the number of segments that take the least time; `task.segments` is the most allowed, `steps`
 /// the moves tried in all.
 ///
 /// # Errors
 ///
 /// When there are no hosts or the bytes make no sense, or when every ring found uses a pair that cannot be used.
-pub fn circle(costs: &Costs, round: Round, steps: u64, seed: u64) -> Result<FoundRing, TreeError> {
-    let round = round.check()?;
+pub fn search_ring(costs: &Costs, task: RingTask, steps: u64, seed: u64) -> Result<FoundRing, TreeError> {
+    let task = task.check()?;
     let by_rank = Ring::by_rank(costs.hosts())?;
     let mut rings = vec![by_rank];
-    for (number, start) in [(0..costs.hosts()).collect(), nearest(costs, round)]
+    for (number, start) in [(0..costs.hosts()).collect(), nearest(costs, task)]
         .into_iter()
         .enumerate()
     {
-        let mut chain = Chain::new(costs, round, start, seed.wrapping_add(number as u64));
+        let mut chain = Chain::new(costs, task, start, seed.wrapping_add(number as u64));
         rings.push(chain.state.ring());
         chain.run(steps / 2);
         rings.push(chain.best.1.ring());
@@ -54,8 +54,8 @@ pub fn circle(costs: &Costs, round: Round, steps: u64, seed: u64) -> Result<Foun
     let mut found: Option<FoundRing> = None;
     for ring in rings {
         let counts = std::iter::successors(Some(1_u32), |count| Some(count * 2));
-        for segments in counts.take_while(|&count| count <= round.segments) {
-            let seconds = ring_time(costs, &ring, Round { segments, ..round })?;
+        for segments in counts.take_while(|&count| count <= task.segments) {
+            let seconds = ring_time(costs, &ring, RingTask { segments, ..task })?;
             if found.as_ref().is_none_or(|best| seconds < best.seconds) {
                 let ring = ring.clone();
                 found = Some(FoundRing {
@@ -71,11 +71,11 @@ pub fn circle(costs: &Costs, round: Round, steps: u64, seed: u64) -> Result<Foun
 }
 
 /// From host 0 always to the nearest that is left.
-fn nearest(costs: &Costs, round: Round) -> Vec<usize> {
+fn nearest(costs: &Costs, task: RingTask) -> Vec<usize> {
     let mut order: Vec<usize> = (0..costs.hosts()).collect();
     for at in 1..order.len() {
         let from = order[at - 1];
-        let seconds = |&place: &usize| costs.seconds(from, order[place], round.bytes);
+        let seconds = |&place: &usize| costs.seconds(from, order[place], task.bytes);
         let next = (at..order.len()).min_by(|a, b| seconds(a).total_cmp(&seconds(b)));
         order.swap(at, next.unwrap_or(at));
     }
@@ -112,7 +112,7 @@ impl State {
 
 struct Chain<'a> {
     costs: &'a Costs,
-    round: Round,
+    task: RingTask,
     state: State,
     /// Place of the host that is busy for longest.
     worst: usize,
@@ -121,12 +121,12 @@ struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    fn new(costs: &'a Costs, round: Round, order: Vec<usize>, seed: u64) -> Self {
+    fn new(costs: &'a Costs, task: RingTask, order: Vec<usize>, seed: u64) -> Self {
         let hangs = vec![false; order.len()];
         let state = State { order, hangs };
         Self {
             costs,
-            round,
+            task,
             best: (f64::INFINITY, state.clone()),
             state,
             worst: 0,
@@ -180,7 +180,7 @@ impl<'a> Chain<'a> {
             3 => {
                 // A near host behind this one, with what follows it: those that hang from it, or its neighbours.
                 let host = self.state.order[one];
-                let seconds = |&place: &usize| self.costs.seconds(host, self.state.order[place], self.round.bytes);
+                let seconds = |&place: &usize| self.costs.seconds(host, self.state.order[place], self.task.bytes);
                 let drawn: Vec<usize> = (0..DRAWN).map(|_| self.rng.random_range(0..count)).collect();
                 let others = drawn.into_iter().filter(|&place| place != one);
                 let Some(near) = others.min_by(|a, b| seconds(a).total_cmp(&seconds(b))) else {
@@ -221,10 +221,10 @@ impl<'a> Chain<'a> {
         let count = order.len();
         let start = order.iter().position(|&host| !hangs[host]).unwrap_or_default();
         let members = hangs.iter().filter(|&&hangs| !hangs).count();
-        let (each_bytes, pieces) = if self.round.reduce {
-            (self.round.bytes / members as f64, members)
+        let (each_bytes, pieces) = if self.task.reduce {
+            (self.task.bytes / members as f64, members)
         } else {
-            (self.round.bytes, count)
+            (self.task.bytes, count)
         };
         let (mut up_s, mut down_s, mut sum_s, mut powers, mut worst_s) = (0.0_f64, 0.0_f64, 0.0, 0.0, -1.0);
         let mut step = 0;
@@ -236,29 +236,29 @@ impl<'a> Chain<'a> {
             while last < count && hangs[order[(start + last) % count]] {
                 let host = order[(start + last) % count];
                 let sends_s = self.costs.seconds(host, from, each_bytes);
-                let own_s = if self.round.reduce {
+                let own_s = if self.task.reduce {
                     pieces as f64 * sends_s
                 } else {
                     sends_s
                 };
                 (up_s, sum_s) = (up_s.max(own_s), sum_s + own_s);
-                if own_s > worst_s && self.round.reduce {
+                if own_s > worst_s && self.task.reduce {
                     (worst_s, self.worst) = (own_s, (start + last) % count);
                 }
-                let blocks = if self.round.reduce { pieces } else { count - 1 };
+                let blocks = if self.task.reduce { pieces } else { count - 1 };
                 busy_s += blocks as f64 * self.costs.seconds(from, host, each_bytes);
                 last += 1;
             }
             if members > 1 {
                 let next = order[(start + last) % count];
                 let mut group = 1;
-                while !self.round.reduce && group < count && hangs[order[(start + last + group) % count]] {
+                while !self.task.reduce && group < count && hangs[order[(start + last + group) % count]] {
                     group += 1;
                 }
-                let blocks = if self.round.reduce { members - 1 } else { count - group };
+                let blocks = if self.task.reduce { members - 1 } else { count - group };
                 let on_s = blocks as f64 * self.costs.seconds(from, next, each_bytes);
                 busy_s += on_s;
-                if self.round.reduce {
+                if self.task.reduce {
                     (up_s, sum_s) = (up_s.max(on_s), sum_s + on_s);
                 }
             }
