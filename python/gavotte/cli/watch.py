@@ -98,6 +98,8 @@ def watch(
     width = band if band is not None else USUAL_BAND if belief.band is None else max(LEAST_BAND, belief.band)
     watcher = Watcher(expected_times(belief), width, None if probe is None else probe.measure, seed=seed)
     tail = None if observations is None else Tail(observations, lambda text: note(f"warning: {text}"))
+    if observations is not None and not observations.exists():
+        note(f"{observations} is not there yet; waiting for it")
 
     def report(event: Event) -> None:
         nonlocal belief
