@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.collective.clouds import history, network
 
 from gavotte.collective import ALGORITHMS, OPERATIONS, draw, norm_of, plan, replay, shim_text, with_noise
+from gavotte.collective.noise import Walk
 from gavotte.collective.planning import RINGS
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.collective import Stage, read_collective, write_collective
@@ -223,6 +224,18 @@ def test_noise_reaches_the_norm_it_is_asked_for() -> None:
     assert noisy[0].steps < noisy[1].steps < noisy[2].steps
     with pytest.raises(GavotteError, match="already"):
         with_noise(noisy[2].history, 0.1)
+
+
+def test_a_walk_asked_backwards_is_the_walk() -> None:
+    walk = Walk((20_000,), np.random.default_rng(5))
+    later, earlier, between = (np.rint(walk.to(step) / np.log1p(0.01)).astype(int) for step in (64, 16, 40))
+    for step, sums in ((64, later), (16, earlier), (40, between)):
+        assert ((sums + step) % 2 == 0).all()
+        assert sums.var() == pytest.approx(step, rel=0.05)
+    assert (abs(between - earlier) <= 24).all()
+    assert (abs(later - between) <= 24).all()
+    assert (between - earlier).var() == pytest.approx(24, rel=0.05)
+    assert abs(np.corrcoef(between - earlier, later - between)[0, 1]) < 0.03, "steps of their own"
 
 
 def test_a_load_common_to_all_pairs_is_no_error() -> None:

@@ -50,12 +50,14 @@ def norm_of(per_byte_s: Floats, tolerance: float = TOLERANCE) -> float:
 
 
 def _norm(values: Floats, tolerance: float) -> float:
+    # A third of the time where nothing is missing.
+    median = np.nanmedian if np.isnan(values).any() else np.median
     with warnings.catch_warnings():  # pairs that were never measured
         warnings.simplefilter("ignore", RuntimeWarning)
         load = np.zeros((len(values), 1))
         for _ in range(2):
-            constant = np.nanmedian(values - load, axis=0, keepdims=True)
-            load = np.nanmedian(values - constant, axis=1, keepdims=True)
+            constant = median(values - load, axis=0, keepdims=True)
+            load = median(values - constant, axis=1, keepdims=True)
         ratio = np.exp(values - constant - load)
     known = np.isfinite(ratio)
     return float((np.abs(ratio[known] - 1) > tolerance).mean()) if known.any() else 0.0
@@ -67,8 +69,8 @@ def with_noise(history: History, norm: float, *, tolerance: float = TOLERANCE, s
     The paper: "For each time of adding noise, we change the network performance by 1% (increase or decrease, subject to
     the predefined N_E and current N_E). ... If the updated N_E reaches the predefined value, we stop." Taken here as:
     in each step every transfer time of every snapshot goes up or down by the factor 1.01, independently and with equal
-    chance, and the norm is taken anew after every step. After k steps the logarithms have a standard deviation of
-    0.01 sqrt(k) more, in all cells alike: a dense band, not rare spikes.
+    chance, until the norm is reached; the step is found by doubling and halving. After k steps the logarithms have a
+    standard deviation of 0.01 sqrt(k) more, in all cells alike: a dense band, not rare spikes.
 
     Args:
         history: n snapshots.
@@ -88,13 +90,47 @@ def with_noise(history: History, norm: float, *, tolerance: float = TOLERANCE, s
         raise GavotteError(
             f"its Norm(N_E) is {reached:.3f} already, more than {norm:.3f}", hint="noise only adds; ask for more"
         )
-    steps = 0
-    while reached < norm:
-        if steps == MOST_STEPS:
-            raise GavotteError(f"Norm(N_E) is still {reached:.3f} after {steps} steps", hint="ask for less")
-        values = values + np.where(generator.random(values.shape) < 0.5, -1.0, 1.0) * np.log1p(STEP)
-        steps += 1
-        reached = _norm(values, tolerance)
+    if reached == norm:
+        return Noisy(history, reached, 0)
+    walk = Walk(values.shape, generator)
+    low, high = 0, 1
+    while (reached := _norm(values + walk.to(high), tolerance)) < norm:
+        if high == MOST_STEPS:
+            raise GavotteError(f"Norm(N_E) is still {reached:.3f} after {high} steps", hint="ask for less")
+        low, high = high, min(2 * high, MOST_STEPS)
+    while high - low > 1:
+        middle = (low + high) // 2
+        between = _norm(values + walk.to(middle), tolerance)
+        if between < norm:
+            low = middle
+        else:
+            high, reached = middle, between
+    values = values + walk.to(high)
     beta = history.beta_Bps.copy()
     beta[:, off] = np.exp(-values)
-    return Noisy(replace(history, beta_Bps=beta), reached, steps)
+    return Noisy(replace(history, beta_Bps=beta), reached, high)
+
+
+class Walk:
+    """Random walks, one a value, at any steps, asked for in any order: what lies between two known steps follows them.
+
+    Of the steps up between two known ones, those in the first part are a draw without replacement.
+    """
+
+    def __init__(self, shape: tuple[int, ...], generator: np.random.Generator) -> None:
+        self._generator = generator
+        self._up = {0: np.zeros(shape, dtype=np.int64)}
+
+    def to(self, step: int) -> Floats:
+        """The logarithms' sums after so many steps."""
+        if step not in self._up:
+            before = max(known for known in self._up if known < step)
+            after = min((known for known in self._up if known > step), default=None)
+            here = self._up[before]
+            if after is None:
+                more = self._generator.binomial(step - before, 0.5, here.shape)
+            else:
+                up = self._up[after] - here
+                more = self._generator.hypergeometric(up, after - before - up, step - before)
+            self._up[step] = here + more
+        return np.asarray((2 * self._up[step] - step) * np.log1p(STEP), dtype=np.float64)
