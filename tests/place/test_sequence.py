@@ -239,8 +239,7 @@ def test_command_line(tmp_path: Path) -> None:
         assert text in shown.stdout
     assert "sum of running times" in shown.stderr
     assert runner.invoke(gavotte, line[:-2]).exit_code == 2, "a cost must be stated"
-    folder = tmp_path / "migrated"
-    folder.mkdir()
+    folder = tmp_path / "not" / "there"
     moved = runner.invoke(gavotte, [*line, "-o", str(target), "--migrated", str(folder)])
     assert moved.exit_code == 0, moved.output
     moves = sum(len(review.decision.moves) for review in expected.reviews)
@@ -251,3 +250,6 @@ def test_command_line(tmp_path: Path) -> None:
     simulated = ["simulate", str(target), *(str(folder / file.name) for file in files), "--network", line[1]]
     assert runner.invoke(gavotte, simulated).exit_code == 0
     assert runner.invoke(gavotte, [*line, "--migrated", str(folder)]).exit_code == 2, "it goes with -o"
+    refused = runner.invoke(gavotte, [*line, "-o", str(target), "--migrated", str(target)])
+    assert refused.exit_code == 1
+    assert f"{target}: cannot be made" in str(refused.exception)

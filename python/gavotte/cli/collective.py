@@ -145,7 +145,7 @@ def _show(found: Collective, history: History | None) -> None:
         ],
     )
     for stage in found.stages:
-        where = f"round {stage.ring} members" if stage.ring else f"root {found.hosts[stage.root]}"
+        where = f"round a ring of {stage.ring} members" if stage.ring else f"root {found.hosts[stage.root]}"
         typer.echo(f"\n{stage.operation}, {where}\n{draw(stage, found.hosts)}")
     if history is not None:
         seconds = _replayed(found, history)["replayed_s"]

@@ -44,6 +44,7 @@ def sequence(
     as_json: Json = False,
 ) -> None:
     """Place applications as they arrive, what runs being cross traffic, and migrate tasks where it pays."""
+    from gavotte.errors import GavotteError
     from gavotte.formats.app import read_app, write_app
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import write_placement
@@ -57,6 +58,11 @@ def sequence(
         raise typer.BadParameter("--every and --migration-cost go together: what pays depends on both")
     cost_s = migration_cost or 0.0
     net, loaded = read_network(network), [read_app(app) for app in apps]
+    if migrated is not None:
+        try:
+            migrated.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise GavotteError(f"{migrated}: cannot be made: {error.strerror}", hint="name another folder") from None
     done = place_in_sequence(
         net,
         loaded,
