@@ -28,6 +28,7 @@ def launch(
     scratch: Path,
     environment: Mapping[str, str] | None = None,
     timeout_s: float = 300.0,
+    calm: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Runs a Python program with mpi4py, one process a rank, started from the first rank's host.
 
@@ -39,8 +40,15 @@ def launch(
         scratch: a folder of this run's own.
         environment: more variables for every rank.
         timeout_s: after which it is ended.
+        calm: ranks that wait sleep, as `calm.c` says, whichever library they wait in.
     """
     own = {"OPENBLAS_NUM_THREADS": "1", "MPI4PY_MPIABI": implementation, **(environment or {})}
+    if calm:
+        library = scratch / "calm.so"
+        if not library.exists():
+            source = Path(__file__).with_name("calm.c")
+            subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, source], check=True, timeout=60)
+        own["LD_PRELOAD"] = ":".join(filter(None, (str(library), own.get("LD_PRELOAD"))))
     hosts = scratch / "ranks.hosts"
     hosts.write_text("".join(f"{host}\n" for host in ranks))
     if implementation == "openmpi":

@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,9 @@ PROBE_S = 0.2
 ROUNDS, IN_A_ROUND = 5, 2
 """Of each job, and repetitions of each of its ways in random order: starting 16 ranks takes as long as a repetition."""
 BUDGET_S = 1300.0
-"""No round begins later."""
+"""No round of a cloud begins later."""
+CLOUDS = 2
+"""Unless `--clouds` says otherwise."""
 SNAPSHOTS = 3
 """Of a calibration, which each run pays for: `make bench-constant ARGS=steps` tells what more would add."""
 LONG = 500
@@ -94,6 +96,21 @@ class Run:
     checksum: float
 
 
+@dataclass(frozen=True)
+class Told:
+    """What was seen in one cloud.
+
+    Attributes:
+        spent_s: seconds of its calibration, model and plan.
+        aware: ways that need them.
+        runs: of each way, one a repetition.
+    """
+
+    spent_s: float
+    aware: frozenset[str]
+    runs: dict[str, list[Run]]
+
+
 def _jobs(history: Any, program: Program, scratch: Path, seed: int) -> tuple[list[Job], Collective, float]:
     """All ways, our schedule, and the seconds that its model and it took."""
 
@@ -134,46 +151,51 @@ def _jobs(history: Any, program: Program, scratch: Path, seed: int) -> tuple[lis
 
 
 def totals(arguments: argparse.Namespace) -> None:
-    """Each program in each way, in turn."""
+    """Each program in each way, in turn, in one cloud after the other."""
     rounds = 1 if arguments.quick else ROUNDS
-    seed = arguments.seed
-    runs: dict[str, dict[str, list[Run]]] = {name: {} for name in PROGRAMS}
-    spent_s, aware = {}, set()
-    print(f"load {os.getloadavg()[0]:.1f}")
-    with (
-        lab.session(cloud.topology(seed, SIZE), source="bench-constant") as session,
-        cloud.strangers(session, STRANGERS_BYTES, STRANGERS_WAIT_S, seed),
-        tempfile.TemporaryDirectory(dir="/tmp") as folder,
-    ):
-        scratch = Path(folder)
-        started = time.perf_counter()
-        count = 2 if arguments.quick else SNAPSHOTS
-        history = measure(cloud.tenants(session, SIZE), method=bulk(seconds=PROBE_S), count=count, seed=seed).history
-        measured_s = time.perf_counter() - started
-        jobs = {}
+    clouds = 1 if arguments.quick else arguments.clouds or CLOUDS
+    told: dict[str, list[Told]] = {name: [] for name in PROGRAMS}
+    for seed in range(arguments.seed, arguments.seed + clouds):
+        print(f"cloud {seed}, load {os.getloadavg()[0]:.1f}")
+        with (
+            lab.session(cloud.topology(seed, SIZE), source="bench-constant") as session,
+            cloud.strangers(session, STRANGERS_BYTES, STRANGERS_WAIT_S, seed),
+            tempfile.TemporaryDirectory(dir="/tmp") as folder,
+        ):
+            for name, found in _in_one(session, Path(folder), rounds, seed, arguments.quick).items():
+                told[name].append(found)
+    for name, seen in told.items():
+        _tell(name, seen)
+
+
+def _in_one(session: lab.Session, scratch: Path, rounds: int, seed: int, quick: bool) -> dict[str, Told]:
+    """Calibrates a cloud, and runs all programs in all ways there."""
+    started = time.perf_counter()
+    count = 2 if quick else SNAPSHOTS
+    history = measure(cloud.tenants(session, SIZE), method=bulk(seconds=PROBE_S), count=count, seed=seed).history
+    measured_s = time.perf_counter() - started
+    jobs, told = {}, {}
+    for name, program in PROGRAMS.items():
+        jobs[name], ours, planned_s = _jobs(history, program, scratch, seed)
+        told[name] = Told(measured_s + planned_s, frozenset(way for job in jobs[name] for way in job.aware), {})
+        print(
+            f"  {name}: {count} snapshots in {measured_s:.1f} s, modelled and planned in {planned_s:.1f} s, "
+            f"Norm(N_E) {norm_of(1 / history.beta_Bps):.3f}; ours is {ours.algorithm}, {ours.predicted_s:.3f} s "
+            + ", ".join(f"{other} {seconds:.3f}" for other, seconds in ours.baselines_s.items()),
+            flush=True,
+        )
+    generator = np.random.default_rng(seed)
+    for number in range(rounds):
+        if time.perf_counter() - started > BUDGET_S:
+            print(f"  stopped after {number} rounds: they took {BUDGET_S:.0f} s", flush=True)
+            break
         for name, program in PROGRAMS.items():
-            jobs[name], ours, planned_s = _jobs(history, program, scratch, seed)
-            spent_s[name] = measured_s + planned_s
-            aware |= {way for job in jobs[name] for way in job.aware}
-            print(
-                f"  {name}: {count} snapshots in {measured_s:.1f} s, modelled and planned in {planned_s:.1f} s, "
-                f"Norm(N_E) {norm_of(1 / history.beta_Bps):.3f}; ours is {ours.algorithm}, {ours.predicted_s:.3f} s "
-                + ", ".join(f"{other} {seconds:.3f}" for other, seconds in ours.baselines_s.items()),
-                flush=True,
-            )
-        generator = np.random.default_rng(seed)
-        for number in range(rounds):
-            if time.perf_counter() - started > BUDGET_S:
-                print(f"  stopped after {number} rounds: they took {BUDGET_S:.0f} s", flush=True)
-                break
-            for name, program in PROGRAMS.items():
-                words = program.quick if arguments.quick else program.words
-                for at in generator.permutation(len(jobs[name])):
-                    for way, run in _ran(session, name, words, jobs[name][at], scratch, generator):
-                        runs[name].setdefault(way, []).append(run)
-            print(f"  round {number + 1} of {rounds}, load {os.getloadavg()[0]:.1f}", flush=True)
-    for name, by_way in runs.items():
-        _tell(name, by_way, spent_s[name], aware)
+            words = program.quick if quick else program.words
+            for at in generator.permutation(len(jobs[name])):
+                for way, run in _ran(session, name, words, jobs[name][at], scratch, generator):
+                    told[name].runs.setdefault(way, []).append(run)
+        print(f"  round {number + 1} of {rounds}, load {os.getloadavg()[0]:.1f}", flush=True)
+    return told
 
 
 def _ran(
@@ -191,6 +213,7 @@ def _ran(
             scratch=Path(folder),
             environment=job.environment,
             timeout_s=900,
+            calm=True,
         )
     told = [json.loads(text) for text in ran.stdout.splitlines() if text.startswith("{")]
     if len(told) != len(order):
@@ -201,41 +224,57 @@ def _ran(
         yield way, Run(each["steps"], each["total_s"], each["communication_s"], each["checksum"])
 
 
-def _tell(name: str, by_way: dict[str, list[Run]], spent_s: float, aware: set[str]) -> None:
-    """The table of a program; a calibration is spread over its repetitions, which are one long run in turns."""
-    every = [run for runs in by_way.values() for run in runs]
+def _tell(name: str, clouds: list[Told]) -> None:
+    """The table of a program; a calibration is spread over its cloud's repetitions, which are one long run in turns."""
+    every = [run for told in clouds for runs in told.runs.values() for run in runs]
     # The libraries add up CG's products in unlike orders.
     alike = np.allclose([run.checksum for run in every], every[0].checksum, rtol=1e-6)
     if not alike or len({run.steps for run in every}) != 1:
         raise GavotteError(f"{name} has unlike results by unlike ways", hint="the exchange is wrong")
-    program = PROGRAMS[name]
-    total: dict[str, Floats] = {way: np.array([run.total_s for run in runs]) for way, runs in by_way.items()}
-    repetitions = len(total[BASELINE])
-    whole = {way: seconds + (spent_s / repetitions if way in aware else 0.0) for way, seconds in total.items()}
-    steps = by_way[BASELINE][0].steps
-    long = {way: seconds + (spent_s * steps / LONG if way in aware else 0.0) for way, seconds in total.items()}
+    program, steps, first = PROGRAMS[name], every[0].steps, clouds[0]
+    ways, aware = list(first.runs), first.aware
+
+    def joined(way: str, extra: Callable[[Told], float]) -> Floats:
+        parts = [np.array([run.total_s for run in told.runs[way]]) + extra(told) for told in clouds]
+        return np.concatenate(parts)
+
+    def calibrated(way: str, repetitions: Callable[[Told], float]) -> Floats:
+        return joined(way, lambda told: told.spent_s / repetitions(told) if way in aware else 0.0)
+
+    total = {way: joined(way, lambda _: 0.0) for way in ways}
+    whole = {way: calibrated(way, lambda told: len(told.runs[BASELINE])) for way in ways}
+    long = {way: calibrated(way, lambda _: LONG / steps) for way in ways}
+    own = f"of {steps * len(first.runs[BASELINE])} steps"
+    spent = ", ".join(f"{told.spent_s:.1f} s" for told in clouds)
     print(
-        f"\n{name}, {len(SIZE.hosts)} ranks, {program.block_bytes / 1e3:.0f} kB of each to all in a step, {repetitions} x "
-        f"{steps} steps; calibration {spent_s:.1f} s\n"
+        f"\n{name}, {len(SIZE.hosts)} ranks, {program.block_bytes / 1e3:.0f} kB of each to all in a step, {len(clouds)} clouds, "
+        f"{len(total[BASELINE])} x {steps} steps; calibrations {spent}\n"
         f"  paper, EC2, 196 hosts: {program.paper} % less than binomial, calibration included\n"
-        f"    {'':<44} {'s a step':>9} {'talking':>8} {'% less than binomial':>21} {'with calibration':>17} "
+        f"    {'':<44} {'s a step':>9} {'talking':>8} {'% less than binomial':>21} {f'with calib., {own}':>25} "
         f"{f'of {LONG} steps':>13}"
     )
     for way, seconds in sorted(total.items(), key=lambda item: item[1].mean()):
-        talked = np.mean([run.communication_s for run in by_way[way]]) / steps
+        talked = np.mean([run.communication_s for told in clouds for run in told.runs[way]]) / steps
         gain = ["", "", ""]
         if way != BASELINE:
             gain = [saved(each[way], total[BASELINE]) for each in (total, whole, long)]
-        print(f"    {way:<44} {seconds.mean() / steps:>9.3f} {talked:>8.3f} {gain[0]:>21} {gain[1]:>17} {gain[2]:>13}")
+        print(f"    {way:<44} {seconds.mean() / steps:>9.3f} {talked:>8.3f} {gain[0]:>21} {gain[1]:>25} {gain[2]:>13}")
+    print("  ours over binomial, cloud by cloud: " + ", ".join(_gain(told, OURS) for told in clouds))
     print("  against the library's own MPI_Allgather, without and with calibration; steps after which it is repaid")
-    for way in (each for each in total if each in aware):
+    spent_s = float(np.mean([told.spent_s for told in clouds]))
+
+    def repaid(way: str, other: str) -> str:
+        gained_s = float((total[other] - total[way]).mean()) / steps
+        return f"{spent_s / gained_s:.0f}" if gained_s > 0 else "never"
+
+    for way in (each for each in ways if each in aware):
         library = way.split(":")[0] if ":" in way else "openmpi"
         other = f"{library}: MPI_Allgather"
-        gained_s = float((total[other] - total[way]).mean()) / steps
-        repaid = f"{spent_s / gained_s:.0f}" if gained_s > 0 else "never"
         pair = f"{saved(total[way], total[other])} {saved(whole[way], total[other])}"
-        print(f"    {way:<44} {pair}   {repaid:>6}")
-    gained_s = float((total[BASELINE] - total[OURS]).mean()) / steps
-    print(
-        f"  against binomial ours is repaid after {f'{spent_s / gained_s:.0f}' if gained_s > 0 else 'no number of'} steps"
-    )
+        print(f"    {way:<44} {pair}   {repaid(way, other):>6}")
+    print(f"  against binomial ours is repaid after {repaid(OURS, BASELINE)} steps")
+
+
+def _gain(told: Told, way: str) -> str:
+    own, base = (np.array([run.total_s for run in told.runs[each]]) for each in (way, BASELINE))
+    return f"{saved(own, base).strip()} %"

@@ -1,4 +1,4 @@
-"""The lab of the real transfers: twelve hosts of ours, each behind one link with a neighbour that bursts.
+"""The lab of the real transfers: 24 hosts of ours, each behind one link with a neighbour that bursts.
 
 Pairs of ours have rates of their own, as in the paper's clouds: shapers of single pairs in front of each host.
 """
@@ -24,18 +24,18 @@ from gavotte.formats.network import Network
 from gavotte.formats.rates import GOODPUT_PER_WIRE
 from gavotte.formats.topology import FORMAT, Topology
 
-HOSTS = tuple(f"h{i}" for i in range(12))
-NEIGHBOURS = tuple(f"s{i}" for i in range(12))
-RACKS = 3
-NEAR_MBPS, FAR_MBPS = 95.0, 50.0
-"""Of pairs within a rack and between racks, in the middle: what two cores carry."""
+HOSTS = tuple(f"h{i}" for i in range(24))
+NEIGHBOURS = tuple(f"s{i}" for i in range(24))
+RACKS = 6
+NEAR_MBPS, FAR_MBPS = 32.0, 17.0
+"""Of pairs within a rack and between racks, in the middle: with bursts on half of the links two cores carry it."""
 HOST_SPREAD, PAIR_SPREAD = 0.3, 0.5
-"""Of the logarithm of rates, by sender, by receiver and by pair: three times those of the replays, with which twelve hosts leave a
-tree of one message at a time next to nothing to choose."""
-RANGE_MBPS = (15.0, 115.0)
-LINK_MBPS = 120
+"""Of the logarithm of rates, by sender, by receiver and by pair: three times those of the replays, with which a few dozen hosts leave
+a tree of one message at a time next to nothing to choose."""
+RANGE_MBPS = (5.0, 38.0)
+LINK_MBPS = 40
 """Each way, shared with the neighbour, connection by connection; no pair fills it alone."""
-BURST_S = 0.5
+BURST_S = 0.25
 """Mean length of a burst: a few messages'."""
 FLOWS = 16.0
 """Connections of a burst, in the mean: those with long slow-downs are what robust estimators gain from."""

@@ -29,16 +29,17 @@ from gavotte.measure import measure
 from gavotte.measure.methods import bulk
 from gavotte.model import METHODS, model
 
-MESSAGE_BYTES = 1_000_000
-BLOCK_BYTES = 150_000
-TASK_SHARE = 20
-"""Task graphs have a twentieth of the paper's 5 to 10 MB, as rates are a tenth of a cloud's and 2000 runs must end."""
-STRANGERS_BYTES, STRANGERS_WAIT_S = 8_000_000, 0.5
+MESSAGE_BYTES = 200_000
+BLOCK_BYTES = 50_000
+TASK_SHARE = 100
+"""Task graphs have a hundredth of the paper's 5 to 10 MB, as rates are a thirtieth of a cloud's and 4000 runs must end."""
 ORACLE = "oracle"
-PROBE_S = 0.15
+PROBE_S = 0.1
 """Of bulk TCP on each pair: about what a message takes."""
 USUAL = ("mean", "median", "rpca", "mode", "auto")
 """Estimators that are tried unless others are named: each has trees of its own, and each tree takes its time."""
+CLOUDS = 6
+"""Of each norm, unless `--clouds` says otherwise."""
 LEAST_S = 60.0
 """A job that takes so much more than it should is given up."""
 
@@ -151,7 +152,9 @@ class Job:
         path.write_text(json.dumps(self.content | {"repetitions": repetitions}))
         program = [Path(__file__).with_name("worker.py"), path]
         limit_s = LEAST_S * (1 + repetitions)
-        ran = launch(session, "openmpi", program, ranks=neighbours.HOSTS, scratch=self._folder, timeout_s=limit_s)
+        ran = launch(
+            session, "openmpi", program, ranks=neighbours.HOSTS, scratch=self._folder, timeout_s=limit_s, calm=True
+        )
         if not ran.stdout.startswith("{"):
             raise GavotteError(f"mpirun left with status {ran.returncode}", hint=ran.stderr.strip()[-400:])
         told: dict[str, dict[str, list[float]]] = json.loads(ran.stdout)
@@ -178,7 +181,7 @@ def one(wanted: float, seed: int, names: list[str], snapshots: int, repetitions:
 
 def figures(arguments: argparse.Namespace) -> None:
     """Clouds until there are enough repetitions of each norm, norms in turn; all that was done is kept in `--keep`."""
-    clouds = 1 if arguments.quick else arguments.clouds
+    clouds = 1 if arguments.quick else arguments.clouds or CLOUDS
     each = max(2, -(-arguments.seeds // clouds))
     names = [name for name in METHODS if name in (arguments.methods or USUAL)]
     names = [HEURISTIC, *(name for name in names if name != HEURISTIC)]

@@ -71,6 +71,20 @@ pub fn set_patience(socket: &impl AsFd, patience: Duration) -> Result<(), Socket
     Ok(())
 }
 
+/// Keeps no more than about `bytes` in the kernel that it has not sent yet (`TCP_NOTSENT_LOWAT`).
+///
+/// # Errors
+/// When the system does not have the option.
+pub fn set_backlog(socket: &impl AsFd, bytes: u32) -> Result<(), SocketError> {
+    raw::set_option(
+        socket.as_fd(),
+        libc::IPPROTO_TCP,
+        libc::TCP_NOTSENT_LOWAT,
+        &bytes.to_ne_bytes(),
+    )
+    .map_err(SocketError::system("keep a connection's backlog short"))
+}
+
 /// Name of the congestion control a socket uses.
 ///
 /// # Errors
