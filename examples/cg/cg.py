@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=262144, help="of the vector; rounded to a square of whole blocks")
     parser.add_argument("--shift", type=float, default=0.2, help="added to the diagonal; less takes more iterations")
     parser.add_argument(
-        "--exchange", nargs="+", default=["allgather"], help="allgather, gather-broadcast or FILE.tree.json"
+        "--exchange", nargs="+", default=["gather-broadcast"], help="allgather, gather-broadcast or FILE.tree.json"
     )
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()

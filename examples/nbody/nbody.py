@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--bodies", type=int, default=1024)
     parser.add_argument("--attributes", type=int, default=960, help="bytes that each body carries besides")
     parser.add_argument(
-        "--exchange", nargs="+", default=["allgather"], help="allgather, gather-broadcast or FILE.tree.json"
+        "--exchange", nargs="+", default=["gather-broadcast"], help="allgather, gather-broadcast or FILE.tree.json"
     )
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()

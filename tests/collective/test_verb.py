@@ -40,6 +40,10 @@ def test_a_tree(net: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "broadcast, root h3" in done.stdout
     assert "replayed over 4 snapshots" in done.stderr
+    words = ["collective", net, "--operation", "broadcast", "--json", "--replay", past]
+    quiet, noisy = (json.loads(gavotte(*words, *more).stdout)["replayed_s"] for more in ([], ["--norm", "0.5"]))
+    assert len(quiet) == len(noisy) == 4
+    assert quiet != noisy
     found = read_collective(out)
     assert found.bytes == 8 << 20
     again = gavotte("collective", net, "--operation", "broadcast", "--root", "h3", "--bytes", "8MB", "--json")
@@ -50,7 +54,7 @@ def test_a_ring(net: Path, tmp_path: Path) -> None:
     out = tmp_path / "c.tree.json"
     done = gavotte("collective", net, "--operation", "allgather", "--algorithm", "ring", "-o", out)
     assert done.returncode == 0, done.stderr
-    assert "allgather, round " in done.stdout
+    assert "allgather, round a ring of " in done.stdout
     assert read_collective(out).stages[0].ring > 1
 
 
@@ -108,6 +112,15 @@ def test_map(net: Path, tmp_path: Path) -> None:
     new_rank = [int(line) for line in order.stdout.split()]
     assert sorted(new_rank) == list(range(8))
     assert all(placed.assignment[f"t{new_rank[i]}"] == f"h{i}" for i in range(8) if new_rank[i] < 6)
-    short = gavotte("map", net, app, "--reorder", "h0,h1")
+    past = tmp_path / "h.npz"
+    write_history(past, history(network(8), 5, 0.01))
+    quiet, noisy = (
+        json.loads(gavotte("map", net, app, "--json", "--replay", past, *more).stdout)["replayed_s"]
+        for more in ([], ["--norm", "0.4"])
+    )
+    assert quiet == pytest.approx([placed.completion_s] * 5, rel=0.1)
+    assert max(abs(a / b - 1) for a, b in zip(noisy, quiet, strict=True)) > 0.02
+    assert gavotte("map", net, app, "--norm", "0.4").returncode == 2
+    short = gavotte("map", net, app, "--reorder", "h0, h1")
     assert short.returncode == 1
     assert "no process runs on" in short.stderr

@@ -43,6 +43,17 @@ def test_greedy_by_hand() -> None:
     assert placed.assignment == {"t0": "h1", "t1": "h2", "t2": "h3", "t3": "h0"}
 
 
+def test_what_a_mapping_does_not_keep_is_refused() -> None:
+    net = network([[0, 8], [8, 0]])
+    pinned = app(2, [(0, 1, 10**6)]).model_dump() | {"constraints": {"pin": {"t0": "h1"}}}
+    with pytest.raises(GavotteError, match="has constraints"):
+        map_tasks(net, App.model_validate(pinned))
+    wide = app(2, [(0, 1, 10**6)]).model_dump()
+    wide["task"][1]["cpus"] = 1e3
+    with pytest.raises(GavotteError, match="t1 needs more cores"):
+        map_tasks(net, App.model_validate(wide))
+
+
 def test_the_busiest_host() -> None:
     net = network([[0, 8, 4], [8, 0, 8], [8, 8, 0]])
     placed = map_tasks(net, app(3, [(0, 1, 10**6), (0, 2, 10**6), (1, 2, 10**6)]), "ring")

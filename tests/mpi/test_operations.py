@@ -132,6 +132,8 @@ def test_trees_for_other_ranks_are_told_and_not_used(session: lab.Session, tmp_p
 
 
 def test_compilers_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match='no compiler `mpicc "`'):
+        build_shim(tmp_path / "x.so", mpicc='mpicc "')
     with pytest.raises(UnsupportedError, match="no compiler `no-such-mpicc`"):
         build_shim(tmp_path / "x.so", mpicc="no-such-mpicc")
     with pytest.raises(GavotteError, match="failed"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 from tests.collective.clouds import network
 
 from gavotte.collective import plan
-from gavotte.formats.collective import write_collective
+from gavotte.errors import FormatError
+from gavotte.formats.collective import read_collective, write_collective
 
 
 def trees_module() -> ModuleType:
@@ -43,6 +45,23 @@ def test_what_is_planned_is_read(tmp_path: Path) -> None:
         assert tree.root == stage.root
         assert sorted(tree.below(tree.root)) == list(range(9))
         assert len(tree.pieces(1 << 20)) == stage.segments
+
+
+def test_two_roots_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c.tree.json"
+    found = plan(network(4), "allgather", size_bytes=1 << 20, root="h0", algorithm="binomial")
+    write_collective(path, found)
+    content = json.loads(path.read_text())
+    content["stages"][1] |= {"order": [1, 0, 2, 3], "parent": [1, 1, 1, 1]}
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="two roots"):
+        trees.read_trees(path)
+    with pytest.raises(FormatError, match="one root"):
+        read_collective(path)
+    content["stages"] = [{**content["stages"][1], "order": [7, 0, 2, 3]}]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="order is none"):
+        trees.read_trees(path)
 
 
 def test_a_ring_is_read(tmp_path: Path) -> None:

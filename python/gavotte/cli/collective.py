@@ -45,10 +45,15 @@ def collective(
         str | None, typer.Option("--ranks", help="The host of each rank, instead.", metavar="HOST,HOST,...")
     ] = None,
     segments: Annotated[
-        int | None, typer.Option("--segments", help="Pieces; for the search, at most.", min=1, max=65536)
+        int | None,
+        typer.Option("--segments", help="Pieces; for search and ring, at most. rank-ring has one.", min=1, max=65536),
     ] = None,
     history: Annotated[
         Path | None, typer.Option("--replay", help="Also say what it takes in each snapshot.", metavar="H.npz")
+    ] = None,
+    norm: Annotated[
+        float | None,
+        typer.Option("--norm", help="With --replay: add noise until Norm(N_E) is this.", min=0.0, max=1.0),
     ] = None,
     form: Annotated[str, typer.Option("--format", help="json, or shim for the preloaded library.")] = "json",
     output: Annotated[
@@ -58,7 +63,7 @@ def collective(
     as_json: Json = False,
 ) -> None:
     """Say along which tree or ring, in which order and in how many pieces a collective operation is fastest."""
-    from gavotte.collective import OPERATIONS, plan, shim_text
+    from gavotte.collective import OPERATIONS, plan, shim_text, with_noise
     from gavotte.errors import GavotteError
     from gavotte.formats.collective import write_collective
     from gavotte.formats.history import read_history
@@ -69,6 +74,8 @@ def collective(
 
     if placement is not None and ranks is not None:
         raise typer.BadParameter("--placement and --ranks say the same; give one of them")
+    if norm is not None and history is None:
+        raise typer.BadParameter("--norm goes with --replay: it is the noise of that History")
     if form not in ("json", "shim"):
         raise GavotteError(f"no format {form!r}", hint="choose json or shim")
     net = read_network(network)
@@ -76,7 +83,7 @@ def collective(
     if placement is not None:
         hosts = list(read_placement(placement).assignment.values())
     elif ranks is not None:
-        hosts = ranks.split(",")
+        hosts = [host.strip() for host in ranks.split(",")]
     try:
         size_bytes = parse_size(size)
     except ValueError as error:
@@ -104,6 +111,8 @@ def collective(
         for top in (dict.fromkeys(roots or [None]) if name in _ROOTED or len(roots) == 1 else (None,))
     ]
     replayed = None if history is None else read_history(history)
+    if replayed is not None and norm is not None:
+        replayed = with_noise(replayed, norm, seed=seed).history
     if output is not None:
         if form == "shim":
             write_text(output, shim_text(found))

@@ -22,6 +22,13 @@ def map_(
             metavar="HOST,HOST,...",
         ),
     ] = None,
+    history: Annotated[
+        Path | None, typer.Option("--replay", help="Also say what it takes in each snapshot.", metavar="H.npz")
+    ] = None,
+    norm: Annotated[
+        float | None,
+        typer.Option("--norm", help="With --replay: add noise until Norm(N_E) is this.", min=0.0, max=1.0),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the Placement.", metavar="P.placement.json")
     ] = None,
@@ -29,21 +36,39 @@ def map_(
     as_json: Json = False,
 ) -> None:
     """Give each task a host of its own so that who talks most sits nearest."""
+    from gavotte.collective import history_pairs, with_noise
     from gavotte.formats.app import read_app
+    from gavotte.formats.history import read_history
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import write_placement
-    from gavotte.mapping import keys, map_tasks
+    from gavotte.mapping import busiest_s, keys, map_tasks
 
-    placed = map_tasks(read_network(network), read_app(app), method, seed=seed)
-    order = None if hosts is None else keys(placed, hosts.split(","))
+    if norm is not None and history is None:
+        raise typer.BadParameter("--norm goes with --replay: it is the noise of that History")
+    read = read_app(app)
+    placed = map_tasks(read_network(network), read, method, seed=seed)
+    order = None if hosts is None else keys(placed, [host.strip() for host in hosts.split(",")])
+    replayed: list[float] | None = None
+    if history is not None:
+        snapshots = read_history(history)
+        if norm is not None:
+            snapshots = with_noise(snapshots, norm, seed=seed).history
+        pairs = history_pairs(snapshots, list(placed.assignment.values()))
+        replayed = busiest_s(read, range(len(read.task)), pairs.alpha_s, pairs.per_byte_s).tolist()
     if output is not None:
         write_placement(output, placed)
     if as_json:
-        emit_json(placed.model_dump(mode="json") | ({} if order is None else {"keys": order}))
+        more = {"keys": order, "replayed_s": replayed}
+        emit_json(placed.model_dump(mode="json") | {key: value for key, value in more.items() if value is not None})
     elif order is not None:
         typer.echo("\n".join(map(str, order)))
     else:
         emit_table(["task", "host"], [list(pair) for pair in placed.assignment.items()], words=["host"])
     note(f"{method}: the busiest host, {placed.bottleneck}, takes {placed.completion_s:.4g} s; seed {placed.seed}")
+    if replayed:
+        note(
+            f"replayed over {len(replayed)} snapshots: mean {sum(replayed) / len(replayed):.4g} s, "
+            f"least {min(replayed):.4g} s, most {max(replayed):.4g} s"
+        )
     if output is not None:
         note(f"wrote {output}")

@@ -3,6 +3,7 @@
 from gavotte.collective.building import build_shim
 from gavotte.collective.drawing import draw
 from gavotte.collective.noise import Noisy, norm_of, with_noise
+from gavotte.collective.pairs import history_pairs
 from gavotte.collective.planning import ALGORITHMS, OPERATIONS, plan
 from gavotte.collective.replaying import replay
 from gavotte.collective.shim import shim_text
@@ -13,6 +14,7 @@ __all__ = [
     "Noisy",
     "build_shim",
     "draw",
+    "history_pairs",
     "norm_of",
     "plan",
     "replay",

@@ -33,10 +33,10 @@ def build_shim(output: str | Path, *, mpicc: str = "mpicc") -> None:
         tempfile.TemporaryDirectory(prefix=".shim-", dir=target.parent) as aside,
     ):
         made = Path(aside) / target.name
-        line = [*shlex.split(mpicc), "-O2", "-shared", "-fPIC", "-o", str(made), str(source), "-lm"]
         try:
+            line = [*shlex.split(mpicc), "-O2", "-shared", "-fPIC", "-o", str(made), str(source), "-lm"]
             done = subprocess.run(line, capture_output=True, text=True, timeout=DEADLINE_S, env={**os.environ})
-        except (FileNotFoundError, PermissionError, IndexError):
+        except (FileNotFoundError, PermissionError, ValueError):
             raise UnsupportedError(
                 f"there is no compiler `{mpicc}`", hint="install the MPI's development package, or name it by --mpicc"
             ) from None

@@ -46,10 +46,14 @@ static int drop(MPI_Comm comm, int key, void *value, void *extra) {
 
 static void start(void) {
     const char *path = getenv("GAVOTTE_TREES"), *least = getenv("GAVOTTE_MIN_BYTES");
-    if (least) min_bytes = atof(least);
     PMPI_Comm_rank(MPI_COMM_WORLD, &me);
     PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
     const char *wrong = read_trees(path);
+    if (least) {
+        char *end;
+        min_bytes = strtod(least, &end);
+        if (end == least || *end || !(min_bytes >= 0)) wrong = "GAVOTTE_MIN_BYTES is no number of bytes";
+    }
     unsigned long mine[2], all[2];
     mine[0] = wrong ? (unsigned long)me : checksum(path), mine[1] = ~mine[0];
     PMPI_Allreduce(mine, all, 2, MPI_UNSIGNED_LONG, MPI_MIN, MPI_COMM_WORLD);

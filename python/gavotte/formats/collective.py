@@ -120,6 +120,10 @@ class Collective(Emitted):
             ):
                 text = "does not go round the members and hang the others from them"
                 raise problem(text, "make it anew with `gavotte collective`", field=f"{where}.parent")
+        first, last = self.stages[0].root, self.stages[-1].root
+        if first != last:
+            text = f"begins with rank {last}, the stage before with rank {first}"
+            raise problem(text, "give both trees one root", field="stages[1].order")
         return self
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from gavotte import _core
 from gavotte.errors import GavotteError
-from gavotte.formats.app import App
+from gavotte.formats.app import App, Constraints
 from gavotte.formats.history import Floats
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
@@ -66,7 +66,8 @@ def map_tasks(network: Network, app: App, method: str = "exchange", *, seed: int
         `completion_s` is the busiest host's time, `bound_s` 0: nothing is proven.
 
     Raises:
-        GavotteError: for an unknown method, too many tasks, or a pair of unknown rate.
+        GavotteError: for an unknown method, too many tasks, constraints, a task that does not fit its host, or a pair
+            of unknown rate.
     """
     if method not in METHODS:
         raise GavotteError(f"no method {method!r}", hint=f"choose one of {', '.join(METHODS)}")
@@ -74,6 +75,11 @@ def map_tasks(network: Network, app: App, method: str = "exchange", *, seed: int
         raise GavotteError(
             f"{len(app.task)} tasks need as many hosts, and there are {len(network.hosts)}",
             hint="add hosts, or use `gavotte place`, which puts several tasks on one",
+        )
+    if app.constraints != Constraints():
+        raise GavotteError(
+            f"{app.name} has constraints, which a mapping does not keep",
+            hint="use `gavotte place`, or leave [constraints] out",
         )
     started = time.perf_counter()
     problem = _problem(network, app)
@@ -83,6 +89,13 @@ def map_tasks(network: Network, app: App, method: str = "exchange", *, seed: int
     if method == "exchange":
         made["exchange"] = _exchanged(problem, min(made.values(), key=lambda hosts: _busy(problem, hosts).max()))
     hosts = made[method]
+    for task, place in zip(app.task, hosts, strict=True):
+        host = network.hosts[int(place)]
+        if task.cpus > host.cpus or 0 < host.memory_bytes < task.memory_bytes:
+            raise GavotteError(
+                f"task {task.name} needs more cores or memory than {host.name} has",
+                hint="use `gavotte place`, which looks for a host that has them",
+            )
     busy_s = _busy(problem, hosts)
     worst = int(busy_s.argmax())
     place, way = worst % len(network.hosts), "out of" if worst < len(network.hosts) else "into"

@@ -82,8 +82,12 @@ def read_trees(path: str | Path) -> tuple[Tree, ...]:
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: is no *.tree.json ({error}); make one with `gavotte collective`") from None
+    if len({tree.root for tree in trees if tree.order}) > 1:
+        raise ValueError(f"{path}: its trees have two roots; make it anew with `gavotte collective`")
     for tree in trees:
         seen = set(tree.order[:1])
+        if not seen <= set(range(len(tree.parent))):
+            raise ValueError(f"{path}: its order is none; make it anew with `gavotte collective`")
         for rank in tree.order[1:]:
             if rank in seen or not 0 <= rank < len(tree.parent) or tree.parent[rank] not in seen:
                 raise ValueError(f"{path}: its order is none; make it anew with `gavotte collective`")
