@@ -203,13 +203,13 @@ def test_shim_text_of_rings_and_pairs() -> None:
     ring = plan(network(3), "allreduce", size_bytes=3 << 20, algorithm="rank-ring")
     pair = plan(network(3), "allgather", size_bytes=1000, root="h1", algorithm="binomial")
     lines = shim_text([ring, pair]).splitlines()
-    assert lines[2:5] == ["allreduce 3 3145728 0", "0 0 1", "0 1 2"]
-    assert lines[5::3] == ["allgather-gather 1 1000 0", "allgather-broadcast 1 3000 0"]
+    assert lines[3:6] == ["allreduce 3 3145728 0", "0 0 1", "0 1 2"]
+    assert lines[6::3] == ["allgather-gather 1 1000 0", "allgather-broadcast 1 3000 0"]
 
 
 def test_shim_text() -> None:
     found = plan(network(3), "broadcast", size_bytes=1 << 20, algorithm="binomial", segments=4)
-    assert shim_text([found]) == "gavotte/shim/1\nranks 3\nbroadcast 0 1048576 262144\n0 0 0\n0 2 1\n"
+    assert shim_text([found]) == "gavotte/shim/1\nranks 3\nhosts h0 h1 h2\nbroadcast 0 1048576 262144\n0 0 0\n0 2 1\n"
     with pytest.raises(GavotteError, match="unlike"):
         shim_text([found, plan(network(4), "broadcast", size_bytes=1)])
 

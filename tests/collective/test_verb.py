@@ -74,9 +74,9 @@ def test_a_shim_file(net: Path) -> None:
     done = gavotte(*words)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[:2] == ["gavotte/shim/1", "ranks 8"]
+    assert lines[:3] == ["gavotte/shim/1", "ranks 8", "hosts h0 h1 h2 h3 h4 h5 h6 h7"]
     # Four operations from eight roots, and the two trees of allgather and allreduce.
-    assert len(lines) == 2 + 3 * (4 * 8 + 2 * 2)
+    assert len(lines) == 3 + 3 * (4 * 8 + 2 * 2)
 
 
 @pytest.mark.parametrize(

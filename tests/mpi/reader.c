@@ -20,6 +20,9 @@ int main(void) {
     while (scanf("%d %d %4095s", &ranks, &me, path) == 3) {
         const char *wrong = read_trees(path);
         printf("%s", wrong ? "no" : "yes");
+        for (int i = 0; !wrong && host_names && i < ranks; i++) printf(" %s", host_names + HOST_ROOM * i);
+        free(host_names);
+        host_names = NULL;
         for (int i = 0; i < tree_count; i++) {
             if (!wrong) tell(&trees[i]);
             free(trees[i].child);

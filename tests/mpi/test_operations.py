@@ -14,6 +14,7 @@ from gavotte import lab
 from gavotte.collective import build_shim, plan, shim_text
 from gavotte.errors import GavotteError, UnsupportedError
 from gavotte.formats.collective import FORMAT, Collective, Operation, Stage, write_collective
+from gavotte.formats.record import read_records
 from gavotte.formats.topology import Topology
 
 PROGRAM = Path(__file__).with_name("program.py")
@@ -105,6 +106,7 @@ def test_an_unchanged_program_under_the_shim(session: lab.Session, tmp_path: Pat
         "GAVOTTE_TREES": str(trees),
         "GAVOTTE_MIN_BYTES": "1000",
         "GAVOTTE_VERBOSE": "1",
+        "GAVOTTE_OBSERVATIONS": str(tmp_path / "times.jsonl"),
     }
     program: list[str | Path] = [PROGRAM, "preload", "5", str(CASES)]
     ran = launch(
@@ -115,6 +117,15 @@ def test_an_unchanged_program_under_the_shim(session: lab.Session, tmp_path: Pat
     told = {line.split()[1]: int(line.split()[2]) for line in ran.stderr.splitlines() if line.startswith("gavotte: ")}
     assert set(told) == {"broadcast:", "reduce:", "scatter:", "gather:", "allgather:", "allreduce:"}
     assert all(count > 0 for count in told.values()), told
+    operations: dict[object, list[dict[str, object]]] = {}
+    for each in read_records(tmp_path / "times.jsonl"):
+        assert 0 < each.value < 60
+        assert each.labels["source"] != each.labels["target"]
+        assert {each.labels["source"], each.labels["target"]} <= set(RANKS)
+        operations.setdefault(each.labels["operation"], []).append(dict(each.labels))
+    assert all(len(edges) == edges[0]["edges"] for edges in operations.values())
+    # Each scatter and broadcast of the program, and the second half of those along two trees.
+    assert 0 < len(operations) <= sum(told.values())
 
 
 @pytest.mark.lab

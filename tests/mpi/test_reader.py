@@ -23,6 +23,7 @@ KINDS = (
     *("allgather-gather", "allgather-broadcast", "allreduce-reduce", "allreduce-broadcast"),
 )
 HEAD = re.compile(r"([a-z-]+) ([0-9]{1,16}) ([0-9]{1,16}) ([0-9]{1,16})")
+HOST = re.compile(r"[a-z0-9.-]{1,63}")
 ROW = re.compile(r"[0-9]{1,16}(?: [0-9]{1,16})*")
 
 
@@ -95,13 +96,20 @@ def expected(content: bytes, rank: int, ranks: int = RANKS) -> str | None:
     if not text.endswith("\n"):
         return None
     lines = text[:-1].split("\n")
-    if lines[0] != "gavotte/shim/1" or len(lines) < 2 or len(lines) % 3 != 2:
+    if lines[0] != "gavotte/shim/1" or len(lines) < 2:
         return None
     count = re.fullmatch(r"ranks ([0-9]{1,16})", lines[1])
     if count is None or int(count[1]) != ranks:
         return None
-    told, awaited = [], None
-    for at in range(2, len(lines), 3):
+    told: list[str] = []
+    awaited, begin = None, 2
+    if len(lines) > 2 and lines[2].startswith("hosts "):
+        told, begin = lines[2].split(" ")[1:], 3
+        if len(told) != ranks or not all(HOST.fullmatch(name) for name in told):
+            return None
+    if (len(lines) - begin) % 3:
+        return None
+    for at in range(begin, len(lines), 3):
         head = HEAD.fullmatch(lines[at])
         if head is None or head[1] not in KINDS or not all(ROW.fullmatch(row) for row in lines[at + 1 : at + 3]):
             return None
@@ -164,6 +172,9 @@ PIECES = st.sampled_from(
         b"nan",
         b"1e9",
         b"0x1",
+        b"hosts a b c d e\n",
+        b"A",
+        b"x" * 64,
         b"\0",
     ]
 ) | st.binary(max_size=3)
@@ -185,7 +196,8 @@ def test_changed_texts_are_taken_as_they_should(
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_small_trees_of_any_numbers(reader: Reader, values: list[int], kind: str, first: int) -> None:
     row = [" ".join(map(str, values[at : at + 3])) for at in (0, 3, 6, 9)]
-    content = f"gavotte/shim/1\nranks 3\n{kind} {first} 8 4\n{row[0]}\n{row[1]}\n"
+    hosts = "hosts a b.c 0-d\n" if first % 2 else ""
+    content = f"gavotte/shim/1\nranks 3\n{hosts}{kind} {first} 8 4\n{row[0]}\n{row[1]}\n"
     if kind in ("allgather-gather", "allreduce-reduce"):
         content += f"{KINDS[KINDS.index(kind) + 1]} {first} 8 0\n{row[2]}\n{row[3]}\n"
     for rank in range(3):

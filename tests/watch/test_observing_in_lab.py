@@ -1,8 +1,9 @@
-"""Real broadcasts of mpi4py programs show that a shaper's rate has changed, and nothing else is sent."""
+"""Real broadcasts, observed or under the preloaded library, show that a shaper has changed; nothing else is sent."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections import defaultdict
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 
 from gavotte import lab
 from gavotte.cli.verbs import app
-from gavotte.collective import plan
+from gavotte.collective import build_shim, plan, shim_text
 from gavotte.formats.collective import write_collective
 from gavotte.formats.network import FORMAT, Host, Network, write_network
 from gavotte.formats.record import read_records
@@ -31,18 +32,36 @@ CLOUD = {
 
 @pytest.mark.lab
 @pytest.mark.skipif(not available("openmpi"), reason="no Open MPI")
-def test_a_shaper_that_changes_is_found_by_broadcasts_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unchanged", [False, True])
+def test_a_shaper_that_changes_is_found_by_broadcasts_alone(tmp_path: Path, unchanged: bool) -> None:
+    if unchanged and shutil.which("mpicc.openmpi") is None:
+        pytest.skip("no mpicc.openmpi")
     believed, tree, times = tmp_path / "n.json", tmp_path / "b.tree.json", tmp_path / "times.jsonl"
     rates = [[None if i == j else RATE * 1e6 for j in range(6)] for i in range(6)]
     latency = [[None if i == j else 1e-4 for j in range(6)] for i in range(6)]
     network = Network(format=FORMAT, hosts=[Host(name=n) for n in NAMES], rate_bps=rates, latency_s=latency)
     write_network(believed, network)
-    collective = plan(network, "broadcast", size_bytes=400_000, algorithm="binomial")
+    collective = plan(network, "broadcast", size_bytes=400_000, root="h0", algorithm="binomial")
     write_collective(tree, collective)
     program: list[str | Path] = [Path(__file__).with_name("broadcasts.py"), tree, times, "400000"]
+    environment: dict[str, str] = {}
+    if unchanged:
+        library, trees = tmp_path / "libgavotte-mpi.so", tmp_path / "trees.txt"
+        build_shim(library, mpicc="mpicc.openmpi")
+        trees.write_text(shim_text([collective]))
+        program = [Path(__file__).with_name("unchanged.py"), "400000"]
+        environment = {"LD_PRELOAD": str(library), "GAVOTTE_TREES": str(trees), "GAVOTTE_OBSERVATIONS": str(times)}
     with lab.session(Topology.model_validate(CLOUD), agents=False) as session:
         for count in (BEFORE, AFTER):
-            ran = launch(session, "openmpi", [*program, str(count)], ranks=NAMES, scratch=tmp_path, timeout_s=60)
+            ran = launch(
+                session,
+                "openmpi",
+                [*program, str(count)],
+                ranks=NAMES,
+                scratch=tmp_path,
+                environment=environment,
+                timeout_s=60,
+            )
             assert ran.returncode == 0, ran.stderr
             # Of the binomial tree, h4 sends to h5 alone: one edge gets slower.
             device = session.run("h4", ["ip", "-o", "route"], capture_output=True, text=True).stdout.split("dev ")[1]

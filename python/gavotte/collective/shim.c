@@ -7,6 +7,7 @@
  *
  * GAVOTTE_TREES is what `gavotte collective --format shim` writes, the same on all hosts. GAVOTTE_MIN_BYTES (32768):
  * smaller messages go the library's own way. GAVOTTE_VERBOSE=1: rank 0 tells at the end what was taken over.
+ * GAVOTTE_OBSERVATIONS: rank 0 adds what each edge of broadcasts and scatters took to this file, for `gavotte watch`.
  *
  * Whatever it does not handle is passed on: other communicators than those with the ranks of MPI_COMM_WORLD,
  * intercommunicators, roots without a tree, operators that do not commute, reductions of derived datatypes, more than
@@ -30,6 +31,7 @@ enum { SLOTS = 4 }; /* segments of a reduction that are under way to one rank */
     } while (0)
 
 #include "shim_trees.h"
+#include "shim_observe.h"
 
 static long taken[OPERATIONS], passed[OPERATIONS];
 static int keyval = MPI_KEYVAL_INVALID;
@@ -55,13 +57,15 @@ static void start(void) {
         if (end == least || *end || !(min_bytes >= 0)) wrong = "GAVOTTE_MIN_BYTES is no number of bytes";
     }
     unsigned long mine[2], all[2];
-    mine[0] = wrong ? (unsigned long)me : checksum(path), mine[1] = ~mine[0];
+    file_sum = checksum(path);
+    mine[0] = wrong ? (unsigned long)me : file_sum, mine[1] = ~mine[0];
     PMPI_Allreduce(mine, all, 2, MPI_UNSIGNED_LONG, MPI_MIN, MPI_COMM_WORLD);
     int bad = wrong != NULL, any;
     PMPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     ready = !any && all[0] == ~all[1];
     if (ready) PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, drop, &keyval, NULL);
     else if (me == 0) fprintf(stderr, "gavotte: no trees are used: %s\n", wrong ? wrong : "the ranks' files differ");
+    if (ready) observe(getenv("GAVOTTE_OBSERVATIONS"));
 }
 
 /* ---- choosing ---- */

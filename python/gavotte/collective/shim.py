@@ -13,17 +13,18 @@ HEADER = "gavotte/shim/1"
 def shim_text(collectives: Sequence[Collective]) -> str:
     """Writes the trees of one or more operations over the same ranks.
 
-    One line with the number of ranks, then three a tree: operation, root, bytes and bytes of a segment; each rank's
+    One line with the number of ranks, one with their hosts, then three a tree: operation, root, bytes and bytes of a segment; each rank's
     parent; the order. A ring has the number of its members where a tree has its root. The two trees of an allgather or
     allreduce follow each other, the first as `allgather-gather` or `allreduce-reduce`.
 
     Raises:
         GavotteError: when they have unlike ranks.
     """
-    sizes = {len(each.hosts) for each in collectives}
-    if len(sizes) != 1:
-        raise GavotteError("the operations have unlike numbers of ranks", hint="make all of them for the same ranks")
-    lines = [HEADER, f"ranks {sizes.pop()}"]
+    ranks = {tuple(each.hosts) for each in collectives}
+    if len(ranks) != 1:
+        raise GavotteError("the operations have unlike ranks", hint="make all of them for the same hosts")
+    hosts = ranks.pop()
+    lines = [HEADER, f"ranks {len(hosts)}", f"hosts {' '.join(hosts)}"]
     for collective in collectives:
         for stage in collective.stages:
             parts = len(collective.stages) > 1

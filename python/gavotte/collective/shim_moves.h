@@ -40,23 +40,27 @@ static size_t piece_of(const Tree *tree, size_t bytes) {
  */
 static int down(char *data, size_t bytes, int shared, const Tree *tree, MPI_Comm comm) {
     size_t piece = piece_of(tree, bytes), pieces = (bytes + piece - 1) / piece, ours = shared ? 1 : tree->size;
-    MPI_Request *coming = malloc(sizeof *coming * pieces);
+    MPI_Request *coming = malloc(sizeof *coming * 2 * pieces), *marks = coming + pieces;
+    Timed timed = {0};
     if (!coming) return MPI_ERR_NO_MEM;
     for (size_t i = 0; tree->parent >= 0 && i < pieces; i++) {
         size_t length = i + 1 < pieces ? piece : bytes - i * piece;
+        if (observations) TRY(PMPI_Irecv(NULL, 0, MPI_BYTE, tree->parent, MARK, comm, &marks[i]));
         TRY(PMPI_Irecv(data + ours * i * piece, (int)(ours * length), MPI_BYTE, tree->parent, 0, comm, &coming[i]));
     }
     for (size_t i = 0; i < pieces; i++) {
         size_t length = i + 1 < pieces ? piece : bytes - i * piece;
-        if (tree->parent >= 0) TRY(await_one(&coming[i]));
+        if (tree->parent >= 0 && observations) TRY(await_timed(&marks[i], &coming[i], (double)(ours * length), &timed));
+        else if (tree->parent >= 0) TRY(await_one(&coming[i]));
         for (int c = 0; c < tree->children; c++) {
             size_t weight = shared ? 1 : tree->weight[c], at = shared ? 0 : tree->at[c];
             const char *part = data + ours * i * piece + at * length;
+            if (observations) TRY(PMPI_Send(NULL, 0, MPI_BYTE, tree->child[c], MARK, comm));
             TRY(pass(part, (int)(weight * length), MPI_BYTE, tree->child[c], comm));
         }
     }
     free(coming);
-    return MPI_SUCCESS;
+    return observations ? report(&timed, (double)(ours * bytes), (double)bytes, tree, comm) : MPI_SUCCESS;
 }
 
 /* The same backwards: what each rank below has comes up. */

@@ -23,6 +23,9 @@ static Tree *trees;
 static int tree_count, ready, me, ranks;
 static double min_bytes = 32768;
 
+enum { HOST_ROOM = 64 };  /* of a name, its end included */
+static char *host_names; /* of each rank, `HOST_ROOM` apart; NULL where the file names none */
+
 static int walk(const int *parent, const int *order, int rank, int *below, int count) {
     below[count++] = rank;
     for (int i = 0; i < ranks; i++)
@@ -110,6 +113,23 @@ static int numbers(Text *text, int *list) {
     return 1;
 }
 
+static int is_of_a_name(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; }
+
+/* The name of each rank's host. */
+static int names(Text *text) {
+    host_names = calloc(ranks, HOST_ROOM);
+    if (!host_names) return 0;
+    for (int i = 0; i < ranks; i++) {
+        int length = 0;
+        for (; text->at < text->end && is_of_a_name(*text->at); text->at++) {
+            if (length == HOST_ROOM - 1) return 0;
+            host_names[(size_t)HOST_ROOM * i + length++] = *text->at;
+        }
+        if (length == 0 || !literal(text, i + 1 < ranks ? " " : "\n")) return 0;
+    }
+    return 1;
+}
+
 static int read_kind(Text *text) {
     for (int kind = KINDS - 1; kind >= 0; kind--) {
         const char *start = text->at, *name = kind < OPERATIONS ? NAMES[kind] : PARTS[kind - OPERATIONS];
@@ -148,6 +168,7 @@ static const char *parse_trees(Text text) {
         return "GAVOTTE_TREES is no shim file";
     if (there != ranks) return "GAVOTTE_TREES is for another number of ranks";
     int *lists = malloc(sizeof(int) * 2 * ranks), fine = lists != NULL;
+    if (fine && literal(&text, "hosts ")) fine = names(&text);
     while (fine && text.at < text.end) {
         Tree tree = {0}, *more = realloc(trees, sizeof(Tree) * (tree_count + 1));
         if (more) trees = more;

@@ -1,0 +1,105 @@
+/*
+ * What each edge of a broadcast or scatter took, for free; part of shim.c.
+ *
+ * As gavotte.mpi.observing does: a sender cannot tell when its message has arrived, for its kernel takes megabytes at once. So
+ * it sends a mark of no bytes ahead of each piece, and the receiver takes the time from the mark to the piece. A piece whose mark
+ * was there before the receiver looked is not timed.
+ */
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MARK = 1 }; /* the tag of marks; pieces have 0 */
+#define LEAST_TIMED 0.5 /* share of a message that must have been timed for its edge to count */
+
+static const char *observations; /* the file that rank 0 adds to; NULL = no marks are sent */
+static long observed;
+static unsigned long run, file_sum;
+
+static int await_one(MPI_Request *request);
+
+typedef struct {
+    double seconds, bytes;
+} Timed;
+
+static int await_timed(MPI_Request *mark, MPI_Request *piece, double bytes, Timed *timed) {
+    int early;
+    TRY(PMPI_Test(mark, &early, MPI_STATUS_IGNORE));
+    if (early) return await_one(piece);
+    TRY(await_one(mark));
+    double started = PMPI_Wtime();
+    TRY(await_one(piece));
+    timed->seconds += PMPI_Wtime() - started, timed->bytes += bytes;
+    return MPI_SUCCESS;
+}
+
+/* Whether all ranks want it, for marks that nobody awaits would never end; called by all. */
+static void observe(const char *path) {
+    int wanted = path && *path && host_names, all = 0;
+    PMPI_Allreduce(&wanted, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    observations = all ? path : NULL;
+    if (path && !all && me == 0)
+        fprintf(stderr, "gavotte: nothing is observed: %s\n",
+                host_names ? "not all ranks have GAVOTTE_OBSERVATIONS" : "GAVOTTE_TREES names no hosts");
+    run = ((unsigned long)time(NULL) << 22) ^ (unsigned long)getpid();
+}
+
+/* Numbers without printf's, which would write commas in some languages. */
+static void print_seconds(FILE *out, double seconds) {
+    int64_t ns = (int64_t)(seconds * 1e9);
+    fprintf(out, "%lld.%09lld", (long long)(ns / 1000000000), (long long)(ns % 1000000000));
+}
+
+static const char *host_of(int rank) { return host_names + (size_t)HOST_ROOM * rank; }
+
+static unsigned long mixed(unsigned long sum, unsigned long word) { return (sum ^ word) * 1099511628211UL; }
+
+/* One Record an edge, all in one piece, as others may read or add meanwhile. `all` holds each rank's seconds and parent. */
+static void record(const double *all, const Tree *tree, double bytes) {
+    int edges = 0;
+    unsigned long shape = mixed(mixed(mixed(file_sum, tree->kind), (unsigned long)bytes), (unsigned long)tree->segment_bytes);
+    for (int i = 0; i < ranks; i++) shape = mixed(shape, (unsigned long)(all[2 * i + 1] + 1));
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (!out) return;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < ranks; i++) {
+            int parent = (int)all[2 * i + 1];
+            if (parent < 0 || all[2 * i] <= 0 || !strcmp(host_of(parent), host_of(i))) continue;
+            if (pass == 0) {
+                edges++;
+                continue;
+            }
+            fprintf(out, "{\"format\":\"gavotte/record/1\",\"kind\":\"%s\",\"metric\":\"transfer_s\",\"value\":",
+                    tree->kind == SCATTER ? "scatter" : "broadcast");
+            print_seconds(out, all[2 * i]);
+            fputs(",\"time_s\":", out);
+            print_seconds(out, (double)time(NULL));
+            fprintf(out, ",\"labels\":{\"run\":\"%lx\",\"operation\":%ld,\"edges\":%d,\"tree\":\"%016lx\",\"bytes\":%.0f,", run,
+                    observed, edges, shape, bytes);
+            fprintf(out, "\"source\":\"%s\",\"target\":\"%s\"}}\n", host_of(parent), host_of(i));
+        }
+    fclose(out);
+    int file = length ? open(observations, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666) : -1;
+    if (length && (file < 0 || write(file, text, length) != (ssize_t)length)) {
+        static int told;
+        if (!told++) fprintf(stderr, "gavotte: %s: cannot be written\n", observations);
+    }
+    if (file >= 0) close(file);
+    free(text);
+}
+
+/* After an operation along a tree: rank 0 learns what each edge took. `whole` is what came down this rank's edge. */
+static int report(const Timed *timed, double whole, double bytes, const Tree *tree, MPI_Comm comm) {
+    double mine[2] = {-1, tree->parent}, *all = me == 0 ? malloc(sizeof *all * 2 * ranks) : NULL;
+    if (timed->bytes > 0 && timed->bytes >= LEAST_TIMED * whole) mine[0] = timed->seconds * whole / timed->bytes;
+    if (me == 0 && !all) return MPI_ERR_NO_MEM;
+    TRY(PMPI_Gather(mine, 2, MPI_DOUBLE, all, 2, MPI_DOUBLE, 0, comm));
+    observed++;
+    if (all) record(all, tree, bytes);
+    free(all);
+    return MPI_SUCCESS;
+}
