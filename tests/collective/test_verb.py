@@ -40,7 +40,7 @@ def test_a_tree(net: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "broadcast, root h3" in done.stdout
     assert "replayed over 4 snapshots" in done.stderr
-    words = ["collective", net, "--operation", "broadcast", "--json", "--replay", past]
+    words: list[str | Path] = ["collective", net, "--operation", "broadcast", "--json", "--replay", past]
     quiet, noisy = (json.loads(gavotte(*words, *more).stdout)["replayed_s"] for more in ([], ["--norm", "0.5"]))
     assert len(quiet) == len(noisy) == 4
     assert quiet != noisy

@@ -89,8 +89,7 @@ def map_tasks(network: Network, app: App, method: str = "exchange", *, seed: int
     if method == "exchange":
         made["exchange"] = _exchanged(problem, min(made.values(), key=lambda hosts: _busy(problem, hosts).max()))
     hosts = made[method]
-    for task, place in zip(app.task, hosts, strict=True):
-        host = network.hosts[int(place)]
+    for task, host in zip(app.task, (network.hosts[int(at)] for at in hosts), strict=True):
         if task.cpus > host.cpus or 0 < host.memory_bytes < task.memory_bytes:
             raise GavotteError(
                 f"task {task.name} needs more cores or memory than {host.name} has",
