@@ -104,6 +104,37 @@ def test_all_may_fall_silent_and_come_back() -> None:
     assert ticks(watcher, 10) == []
 
 
+@pytest.mark.parametrize("dead", [("h0",), ("h0", "h2"), ("h0", "h1", "h4")])
+def test_who_lives_comes_back_whoever_stays_dead(dead: tuple[str, ...]) -> None:
+    cloud = Cloud(6)
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure)
+    cloud.dead = set(cloud.hosts)
+    ticks(watcher, SILENT_TICKS)
+    assert watcher.gone == set(cloud.hosts)
+    cloud.dead = set(dead)
+    ticks(watcher, 2 * RETRY_TICKS)
+    assert watcher.gone == set(dead)
+
+
+def test_one_that_was_left_alone_and_died_does_not_keep_the_others_out() -> None:
+    cloud = Cloud(4)
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure)
+    watcher.tick(["h0"])
+    cloud.dead = {"h0"}
+    watcher.tick(cloud.hosts)
+    ticks(watcher, 2 * RETRY_TICKS)
+    assert watcher.gone == {"h0"}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_that_died_take_no_living_neighbour_of_the_ring_with_them(seed: int) -> None:
+    cloud = Cloud(4)
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure, seed=seed)
+    cloud.dead = {"h1", "h3"}
+    events = ticks(watcher, 2 * SILENT_TICKS)
+    assert [(event.kind, event.hosts) for event in events] == [("gone", ("h1", "h3"))]
+
+
 def test_the_inventory_may_win_and_lose_hosts() -> None:
     cloud = Cloud(6)
     known = {edge: s for edge, s in cloud.seconds.items() if "h5" not in edge}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -181,12 +182,24 @@ class Watcher:
         return {edge: float(np.median(seconds)) for edge, seconds in heard.items()}
 
     def _heard(self, times: Mapping[Edge, float]) -> list[Event]:
-        """Counts who is silent; who has been for too long is gone."""
+        """Counts who is silent; who has been for too long, and answers nobody else either, is gone."""
         heard = {host for edge in times for host in edge}
         for host in self._here():
             self._silent[host] = 0 if host in heard else self._silent.get(host, 0) + 1
-        lost = {host for host in self._here() if self._silent[host] >= SILENT_TICKS}
-        return self._leave(lost)
+        silent = [host for host in self._here() if self._silent[host] >= SILENT_TICKS]
+        # Both neighbours of a host in the ring may have died, and it lives.
+        alive = self._answering(silent, sorted(heard)) if silent else set()
+        self._silent.update(dict.fromkeys(alive & set(silent), 0))
+        return self._leave(set(silent) - alive)
+
+    def _answering(self, hosts: Sequence[str], here: Sequence[str]) -> set[str]:
+        """Who of `hosts` answers the first of those that are here, or, where nobody is, who answers whom.
+
+        All pairs in one measurement then: one costs nothing that has a dead agent, and any two that live are found.
+        """
+        assert self._measure is not None
+        pairs = [(host, here[0]) for host in hosts] if here else list(combinations(hosts, 2))
+        return {host for edge in self._measure(pairs) for host in edge} if pairs else set()
 
     def _leave(self, lost: set[str]) -> list[Event]:
         if not lost:
@@ -204,12 +217,11 @@ class Watcher:
         return events + self._come(sorted(listed - known))
 
     def _ask_again(self) -> list[Event]:
-        gone = sorted(self.gone)
-        # When nobody is left, they may answer each other.
         if self._measure is None:
             return []
-        near = next(iter(self._here()), gone[0])
-        heard = {host for edge in self._measure([(host, near) for host in gone if host != near]) for host in edge}
+        here = self._here()
+        # One alone is in no ring, so nobody knows whether it is still there.
+        heard = self._answering(sorted(self.gone), here) if len(here) > 1 else self._answering(self.hosts, [])
         back = sorted(self.gone & heard)
         self.gone -= set(back)
         return self._come(back)
