@@ -148,6 +148,17 @@ def test_labels_that_are_no_numbers_are_told_of(tmp_path: Path) -> None:
     assert "t.jsonl:1" in said[0]
 
 
+def test_ranks_that_share_a_host_write_a_line_each(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    text = lines([Operation("t", {("a", "b"): 2.0, ("a", "c"): 3.0})]).replace('"edges": 2', '"edges": 4')
+    first = text.splitlines()[0]
+    nothing = first.replace('"value": 2.0', '"value": 0.0')
+    path.write_text(text + first.replace("2.0", "4.0") + "\n" + nothing + "\n")
+    tail = Tail(path, unexpected)
+    assert tail.read() == [Operation("t", {("a", "b"): 3.0, ("a", "c"): 3.0})]
+    assert tail._open == {}
+
+
 def test_operations_that_never_end_are_forgotten(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     first = [lines([each], run=f"r{number}").splitlines()[0] for number, each in enumerate(operations(500, 1))]
