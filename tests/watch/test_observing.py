@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.model.synthetic import history, truth
-from tests.watch.test_loop import Cloud
+from tests.watch.test_loop import Cloud, ticks
 from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app
@@ -110,6 +110,37 @@ def test_with_agents_what_moved_is_calibrated() -> None:
     # Nothing moved that calibration can see: told once, then taken as it is.
     quiet = watched(watcher, operations(30, 8, slow={("h1", "h3"): 2.0, ("h1", "h4"): 2.0, ("h2", "h5"): 1.5}))
     assert [event.kind for event in quiet] == ["false-alarm"]
+
+
+def test_what_the_ring_found_is_not_found_again_by_a_tree() -> None:
+    cloud = Cloud(6)
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure)
+    assert watched(watcher, operations(LEARN + 5, 6)) == []
+    cloud.slower("h1", 2.0)
+    assert [event.kind for event in ticks(watcher, 12)] == ["moved"]
+    assert watched(watcher, operations(20, 7, slow={("h1", "h3"): 2.0, ("h1", "h4"): 2.0})) == []
+
+
+def test_what_one_tree_found_is_not_believed_again_for_another() -> None:
+    cloud, slow = Cloud(6), {("h1", "h3"): 2.0}
+    watcher = Watcher(dict(cloud.seconds), 0.02, None)
+    before = watcher.expected_s["h1", "h3"]
+    for tree in ("one", "two"):
+        assert watched(watcher, [Operation(tree, each.seconds) for each in operations(LEARN + 5, 6)]) == []
+    kinds = [
+        [event.kind for event in watched(watcher, [Operation(tree, e.seconds) for e in operations(20, 7, slow=slow)])]
+        for tree in ("one", "two")
+    ]
+    assert kinds == [["moved"], []]
+    assert watcher.expected_s["h1", "h3"] == pytest.approx(2 * before, rel=0.1)
+
+
+def test_pairs_without_a_rate_are_told_of_once() -> None:
+    cloud, said = Cloud(5), list[str]()
+    watcher = Watcher(dict(cloud.seconds), 0.02, None, complain=said.append)
+    watched(watcher, operations(20, 9))
+    assert len(said) == 1
+    assert "h2 to h5" in said[0]
 
 
 def test_hosts_that_the_network_lacks_count_for_nothing() -> None:

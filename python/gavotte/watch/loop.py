@@ -67,7 +67,13 @@ class Watcher:
     """
 
     def __init__(
-        self, expected_s: Mapping[Edge, float], width: float, measure: Measure | None, *, seed: int = 0
+        self,
+        expected_s: Mapping[Edge, float],
+        width: float,
+        measure: Measure | None,
+        *,
+        seed: int = 0,
+        complain: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Starts from what is believed.
 
@@ -77,6 +83,7 @@ class Watcher:
             measure: measures some pairs; may take its time, and raises nothing for hosts that do not answer. None: what
                 operations show is believed as it is.
             seed: of the ring.
+            complain: told, once, of each pair of an operation of which nothing is expected.
 
         Raises:
             GavotteError: with fewer than two hosts.
@@ -94,6 +101,8 @@ class Watcher:
         self._ring: list[Edge] = []
         self._cusum: EdgeCusum | None = None
         self._trees: dict[str, TreeWatch] = {}
+        self._complain = complain
+        self._told: set[Edge] = set()
         self._draw()
 
     def tick(self, hosts: Collection[str] | None = None) -> list[Event]:
@@ -131,16 +140,19 @@ class Watcher:
             self._tick += 1
         tree = self._trees.setdefault(operation.tree, TreeWatch(self._width))
         known = {edge: took_s for edge, took_s in operation.seconds.items() if edge in self.expected_s}
+        if new := operation.seconds.keys() - self.expected_s.keys() - self._told:
+            self._told |= new
+            pairs = ", ".join(f"{source} to {target}" for source, target in sorted(new))
+            self._complain(f"the Network has no rate of what operations use, which counts for nothing: {pairs}")
         changes = tree.take(Operation(operation.tree, known))
         if not changes:
             return []
-        before = {(c.source, c.target): self.expected_s[c.source, c.target] for c in changes}
         event = self._follow(changes) if self._measure is not None else self._believe(changes)
         moved = {(move.source, move.target) for move in event.moves}
         for change in changes:
-            edge = (change.source, change.target)
             # What calibration did not find lies between the operation's own messages, and lasts as long as they do.
-            tree.rebase(edge, self.expected_s[edge] / before[edge] if edge in moved else change.factor)
+            if (change.source, change.target) not in moved:
+                tree.rebase((change.source, change.target), change.factor)
         return [event]
 
     def _believe(self, changes: Sequence[Change]) -> Event:
@@ -151,6 +163,7 @@ class Watcher:
             before_s = self.expected_s[edge]
             self.expected_s[edge] = before_s * change.factor
             moves.append(Move(*edge, before_s, before_s * change.factor))
+        self._rebase(moves)
         hosts = tuple(sorted({host for change in changes for host in (change.source, change.target)}))
         return Event("moved", self._tick, hosts, tuple(moves))
 
@@ -169,8 +182,17 @@ class Watcher:
         for edge in {(c.source, c.target) for c in changes} | {(m.source, m.target) for m in moves}:
             if self._cusum is not None and edge in self._ring:
                 self._cusum.expect(*edge, self.expected_s[edge])
+        self._rebase(moves)
         kind: Literal["moved", "false-alarm"] = "moved" if moves else "false-alarm"
         return Event(kind, self._tick, tuple(sorted(senders | receivers)), tuple(moves), len(pairs))
+
+    def _rebase(self, moves: Sequence[Move]) -> None:
+        """Has every tree expect what moved, or it would find the same again."""
+        for move in moves:
+            if move.before_s is None:
+                continue
+            for tree in self._trees.values():
+                tree.rebase((move.source, move.target), move.after_s / move.before_s)
 
     def _calibrated(self, pairs: Collection[Edge]) -> dict[Edge, float]:
         """Median of `REPEATS` measurements; pairs without any are left out."""
@@ -212,7 +234,7 @@ class Watcher:
         """Hosts that the inventory has lost or won."""
         known, listed = set(self.hosts), set(hosts)
         events = self._leave((known - self.gone) - listed)
-        self.hosts = sorted(listed | (known & self.gone & listed))
+        self.hosts = sorted(listed)
         self.gone &= listed
         return events + self._come(sorted(listed - known))
 
@@ -237,6 +259,7 @@ class Watcher:
         self.gone |= set(hosts) - answered
         moves = tuple(Move(s, t, self.expected_s.get((s, t)), after_s) for (s, t), after_s in sorted(found.items()))
         self.expected_s.update(found)
+        self._rebase(moves)
         self._draw()
         came = tuple(host for host in hosts if host in answered)
         return [Event("came", self._tick, came, moves, len(pairs))] if came else []
