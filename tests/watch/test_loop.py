@@ -57,6 +57,8 @@ def test_a_host_that_moved_is_calibrated_again_and_the_others_are_not() -> None:
     assert [event.kind for event in events] == ["moved"]
     assert {move.source for move in events[0].moves} == {"h3"}
     assert len(events[0].moves) == 7
+    assert events[0].movers == ("h3",)
+    assert events[0].alarm == "cusum"
     # All pairs out of the sender and into the receiver of the edge that alarmed: it counts for both.
     assert events[0].calibrated == 13
     assert max(cloud.asked) == 13

@@ -19,7 +19,7 @@ from tests.watch.test_loop import Cloud, ticks
 from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app
-from gavotte.errors import FormatError
+from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.network import read_network, write_network
 from gavotte.model import model
 from gavotte.watch import Event, Operation, Tail, TreeWatch, Watcher, follow
@@ -110,6 +110,22 @@ def test_with_agents_what_moved_is_calibrated() -> None:
     # Nothing moved that calibration can see: told once, then taken as it is.
     quiet = watched(watcher, operations(30, 8, slow={("h1", "h3"): 2.0, ("h1", "h4"): 2.0, ("h2", "h5"): 1.5}))
     assert [event.kind for event in quiet] == ["false-alarm"]
+
+
+def test_the_papers_threshold_calibrates_after_one_operation() -> None:
+    cloud, slow = Cloud(6), {("h1", "h3"): 4.0}
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure, threshold=1.0)
+    assert watched(watcher, operations(LEARN + 5, 6)) == []
+    (spike,) = watched(watcher, operations(1, 7, slow=slow))
+    assert (spike.kind, spike.alarm, spike.hosts) == ("false-alarm", "threshold", ("h1", "h3"))
+    assert watched(watcher, operations(20, 8)) == []
+    cloud.slower("h1", 4.0)
+    (moved,) = watched(watcher, operations(1, 9, slow=slow))
+    assert (moved.kind, moved.alarm, moved.movers) == ("moved", "threshold", ("h1",))
+    # Twice on an edge that is not on the longest way is no operation twice as long.
+    assert watched(watcher, operations(1, 9, slow=slow | {("h0", "h2"): 2.5})) == []
+    with pytest.raises(GavotteError, match="spike"):
+        Watcher(dict(cloud.seconds), 0.02, None, threshold=1.0)
 
 
 def test_what_the_ring_found_is_not_found_again_by_a_tree() -> None:

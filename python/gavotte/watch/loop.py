@@ -10,11 +10,13 @@ from typing import Literal
 import numpy as np
 
 from gavotte.errors import GavotteError
-from gavotte.watch.detect import Change, Edge, EdgeCusum
+from gavotte.watch.detect import Change, Edge, EdgeCusum, movers
 from gavotte.watch.observing import Operation, Tail, TreeWatch
 
 Measure = Callable[[Collection[Edge]], Mapping[Edge, float]]
 """Seconds that one transfer takes on each pair asked for; what does not answer is left out."""
+
+Alarm = Literal["cusum", "threshold"]
 
 REPEATS = 3
 """Measurements of what is calibrated again; their median counts."""
@@ -50,6 +52,8 @@ class Event:
         hosts: whom it is about; of `moved`, the hosts whose pairs were calibrated again.
         moves: the pairs that have another constant now.
         calibrated: how many pairs were measured again.
+        alarm: what the alarm rests on: the `cusum` of an edge, or the `threshold` on a whole operation.
+        movers: hosts all of whose pairs that were measured again moved: they did, rather than single links.
     """
 
     kind: Literal["moved", "false-alarm", "came", "gone"]
@@ -57,6 +61,8 @@ class Event:
     hosts: tuple[str, ...]
     moves: tuple[Move, ...] = ()
     calibrated: int = 0
+    alarm: Alarm | None = None
+    movers: tuple[str, ...] = ()
 
 
 class Watcher:
@@ -73,6 +79,7 @@ class Watcher:
         measure: Measure | None,
         *,
         seed: int = 0,
+        threshold: float | None = None,
         complain: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Starts from what is believed.
@@ -83,11 +90,15 @@ class Watcher:
             measure: measures some pairs; may take its time, and raises nothing for hosts that do not answer. None: what
                 operations show is believed as it is.
             seed: of the ring.
+            threshold: share of its expected time by which an operation may be off before what is off in it is
+                calibrated, as in the RPCA paper's Algorithm 1; None = only the CUSUM alarms.
             complain: told, once, of each pair of an operation of which nothing is expected.
 
         Raises:
-            GavotteError: with fewer than two hosts.
+            GavotteError: with fewer than two hosts, or a threshold and nothing to calibrate by.
         """
+        if threshold is not None and measure is None:
+            raise GavotteError("a threshold on one operation cannot tell a spike", hint="give hosts to calibrate by")
         self.expected_s = dict(expected_s)
         self.hosts = sorted({host for edge in expected_s for host in edge})
         if len(self.hosts) < 2:
@@ -101,6 +112,7 @@ class Watcher:
         self._ring: list[Edge] = []
         self._cusum: EdgeCusum | None = None
         self._trees: dict[str, TreeWatch] = {}
+        self._threshold = threshold
         self._complain = complain
         self._told: set[Edge] = set()
         self._draw()
@@ -144,9 +156,12 @@ class Watcher:
             self._told |= new
             pairs = ", ".join(f"{source} to {target}" for source, target in sorted(new))
             self._complain(f"the Network has no rate of what operations use, which counts for nothing: {pairs}")
-        changes = tree.take(Operation(operation.tree, known))
+        taken = Operation(operation.tree, known)
+        changes = tree.take(taken)
         if not changes:
-            return []
+            # One operation may be off by a spike: what calibration does not find is forgotten.
+            off = tree.exceeding(taken, self._threshold) if self._threshold is not None else []
+            return [self._follow(off, "threshold")] if off else []
         event = self._follow(changes) if self._measure is not None else self._believe(changes)
         moved = {(move.source, move.target) for move in event.moves}
         for change in changes:
@@ -165,9 +180,9 @@ class Watcher:
             moves.append(Move(*edge, before_s, before_s * change.factor))
         self._rebase(moves)
         hosts = tuple(sorted({host for change in changes for host in (change.source, change.target)}))
-        return Event("moved", self._tick, hosts, tuple(moves))
+        return Event("moved", self._tick, hosts, tuple(moves), alarm="cusum")
 
-    def _follow(self, changes: Sequence[Change]) -> Event:
+    def _follow(self, changes: Sequence[Change], alarm: Alarm = "cusum") -> Event:
         """Calibrates what may have changed, and tells what has."""
         senders, receivers = {c.source for c in changes}, {c.target for c in changes}
         here = self._here()
@@ -184,7 +199,8 @@ class Watcher:
                 self._cusum.expect(*edge, self.expected_s[edge])
         self._rebase(moves)
         kind: Literal["moved", "false-alarm"] = "moved" if moves else "false-alarm"
-        return Event(kind, self._tick, tuple(sorted(senders | receivers)), tuple(moves), len(pairs))
+        hosts, moved_whole = tuple(sorted(senders | receivers)), tuple(movers(moves, found))
+        return Event(kind, self._tick, hosts, tuple(moves), len(pairs), alarm, moved_whole)
 
     def _rebase(self, moves: Sequence[Move]) -> None:
         """Has every tree expect what moved, or it would find the same again."""

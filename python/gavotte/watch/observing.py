@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from gavotte.errors import FormatError
 from gavotte.formats.reading import parse_json, validate
 from gavotte.formats.record import Record
-from gavotte.watch.detect import Change, Edge, EdgeCusum
+from gavotte.watch.detect import Change, Edge, EdgeCusum, exceeds, whole_s
 
 LEARN = 8
 """Operations of a tree that tell what its edges usually take: contention between its own edges is in no Network."""
@@ -146,6 +146,28 @@ class TreeWatch:
                 self._learn()
             return []
         return self._cusum.observe(np.array([operation.seconds.get(edge, np.nan) for edge in self._edges]))
+
+    def exceeding(self, operation: Operation, threshold: float) -> list[Change]:
+        """The RPCA paper's Algorithm 1, lines 4 to 9: whether an operation's whole time is off by a threshold.
+
+        Args:
+            operation: edges that were not timed count as expected. Its whole time is that of its longest way.
+            threshold: share of the expected time, as for `exceeds`.
+
+        Returns:
+            The edges that are off by as much themselves, one at least; nothing where the whole is not, or while what
+            is usual is being learnt.
+        """
+        if self._cusum is None:
+            return []
+        took = {edge: operation.seconds.get(edge, expected_s) for edge, expected_s in self._expected.items()}
+        if not exceeds(whole_s(took), whole_s(self._expected), threshold):
+            return []
+        return [
+            Change(*edge, "slower" if took[edge] > expected_s else "faster", took[edge] / expected_s, 1)
+            for edge, expected_s in self._expected.items()
+            if exceeds(took[edge], expected_s, threshold)
+        ]
 
     def rebase(self, edge: Edge, factor: float) -> None:
         """From now on the edge should take so many times as long as it should have."""
