@@ -126,7 +126,8 @@ def test_what_a_gone_host_had_is_restarted_elsewhere_without_sending_its_state()
     assert found.assignment is not None
     assert found.assignment["x"] in "cd"
     assert found.assignment["y"] == "b"
-    assert (found.now_s, found.migration_s, found.runs) == (pytest.approx(8.0), 0.0, None)
+    assert found.now_s == pytest.approx(8.0)
+    assert (found.migration_s, found.runs) == (0.0, None)
     assert f"8.00 s now with what was lost restarted; restart x on {found.assignment['x']}" in found.text
 
 
@@ -140,7 +141,8 @@ def test_who_stands_in_the_way_of_a_restart_moves_and_that_costs() -> None:
     assert found.assignment is not None
     assert found.assignment["x"] == "b"
     assert found.assignment["y"] in "cd"
-    assert (found.restart, found.migration_s) == (("x",), pytest.approx(0.8))
+    assert found.restart == ("x",)
+    assert found.migration_s == pytest.approx(0.8)
     assert "restarted and 1 tasks moved in 0.80 s; restart x on b" in found.text
     found = review(before, before, running, gone={"a", "b"})
     assert (found.assignment, found.now_s, found.restart) == (None, None, ("x", "y"))

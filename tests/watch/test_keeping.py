@@ -14,12 +14,13 @@ from tests.watch.test_observing import lines, operations
 from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app
+from gavotte.cli.watch import _sentence
 from gavotte.errors import GavotteError
 from gavotte.formats.app import write_app
 from gavotte.formats.network import FORMAT, Host, Network, read_network, write_network
 from gavotte.formats.placement import read_placement, write_placement
 from gavotte.place import evaluate
-from gavotte.watch import Running, Told, keep, keeping
+from gavotte.watch import Event, Move, Running, Told, keep, keeping
 from gavotte.watch.detect import Edge
 from gavotte.watch.loop import RETRY_TICKS, SILENT_TICKS
 
@@ -29,11 +30,7 @@ SLOW: Mapping[Edge, float] = {("h2", "h5"): 4.0}
 def six() -> Network:
     rates = [[None if i == j else 1e9 for j in range(6)] for i in range(6)]
     hosts = [Host(name=f"h{i}", cpus=1.0) for i in range(6)]
-    return Network(format=FORMAT, hosts=hosts, rate_bps=rates, latency_s=rates_of_none())
-
-
-def rates_of_none() -> list[list[float | None]]:
-    return [[None] * 6 for _ in range(6)]
+    return Network(format=FORMAT, hosts=hosts, rate_bps=rates, latency_s=[[None] * 6 for _ in range(6)])
 
 
 class Quiet:
@@ -213,6 +210,14 @@ def test_what_a_command_prints_does_not_mix_with_events(words: list[str], capfd:
 
 def test_a_threshold_needs_hosts_and_operations(words: list[str]) -> None:
     assert CliRunner().invoke(app, [*words, "--threshold", "1"]).exit_code == 2
+
+
+def test_an_event_says_what_alarmed_and_who_moved() -> None:
+    moves = tuple(Move("a", target, 1.0, 2.0) for target in "bc")
+    text = _sentence(Event("moved", 1, ("a", "b"), moves, 5, "threshold", ("a",)))
+    assert text == "moved: 2 of 5 pairs measured again, of a, b, all of a, times x 2.00, by the threshold"
+    text = _sentence(Event("false-alarm", 1, ("a", "b"), (), 5, "cusum"))
+    assert text == "false alarm: 5 pairs of a, b are as before"
 
 
 def test_there_is_something_to_watch_by() -> None:

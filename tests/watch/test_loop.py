@@ -21,6 +21,7 @@ class Cloud:
         self.hosts = [f"h{number}" for number in range(size)]
         self.seconds = {(s, t): float(rng.uniform(0.1, 0.4)) for s in self.hosts for t in self.hosts if s != t}
         self.dead: set[str] = set()
+        self.apart: set[str] = set()
         self.asked: list[int] = []
         self._rng = rng
 
@@ -29,7 +30,7 @@ class Cloud:
         return {
             edge: self.seconds[edge] * float(self._rng.lognormal(0, 0.02))
             for edge in pairs
-            if not self.dead & set(edge)
+            if not self.dead & set(edge) and set(edge) != self.apart
         }
 
     def slower(self, host: str, factor: float) -> None:
@@ -126,6 +127,16 @@ def test_one_that_was_left_alone_and_died_does_not_keep_the_others_out() -> None
     watcher.tick(cloud.hosts)
     ticks(watcher, 2 * RETRY_TICKS)
     assert watcher.gone == {"h0"}
+
+
+def test_a_host_that_one_cannot_reach_comes_back_by_another() -> None:
+    cloud = Cloud(5)
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure)
+    cloud.dead = {"h2"}
+    ticks(watcher, SILENT_TICKS)
+    cloud.dead, cloud.apart = set(), {"h0", "h2"}
+    ticks(watcher, 6 * RETRY_TICKS)
+    assert watcher.gone == set()
 
 
 @pytest.mark.parametrize("seed", range(6))

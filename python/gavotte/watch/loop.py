@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, cycle
 from typing import Literal
 
 import numpy as np
@@ -231,12 +231,14 @@ class Watcher:
         return self._leave(set(silent) - alive)
 
     def _answering(self, hosts: Sequence[str], here: Sequence[str]) -> set[str]:
-        """Who of `hosts` answers the first of those that are here, or, where nobody is, who answers whom.
+        """Who of `hosts` answers one of those that are here, or, where nobody is, who answers whom.
 
         All pairs in one measurement then: one costs nothing that has a dead agent, and any two that live are found.
         """
         assert self._measure is not None
-        pairs = [(host, here[0]) for host in hosts] if here else list(combinations(hosts, 2))
+        # Each asks another, drawn anew: one that cannot reach a host must not keep it out for good.
+        near = cycle([here[number] for number in self._rng.permutation(len(here))])
+        pairs = list(zip(hosts, near, strict=False)) if here else list(combinations(hosts, 2))
         return {host for edge in self._measure(pairs) for host in edge} if pairs else set()
 
     def _leave(self, lost: set[str]) -> list[Event]:
