@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gavotte.formats.app import App, Task, Transfer
-from gavotte.formats.network import FORMAT, Host, Network
+from gavotte.errors import GavotteError
+from gavotte.formats.app import App, Constraints, Task, Transfer
+from gavotte.formats.network import FORMAT, Group, Host, Network
+from gavotte.place import evaluate
 from gavotte.watch import Event, Move
-from gavotte.watch.belief import MESSAGE_BYTES, expected_times, renewed
+from gavotte.watch.belief import MESSAGE_BYTES, expected_times, renewed, without
 from gavotte.watch.running import Running, review
 
 NAMES = ["a", "b", "c", "d"]
@@ -55,17 +57,49 @@ def test_a_host_that_is_gone_changes_no_rate() -> None:
     assert renewed(before, moved("a", "z", 1e8)).rate_bps == before.rate_bps
 
 
-def app(memory_bytes: int) -> App:
+RACKS = [
+    Group(name="r0", members=["a", "b"], up_bps=4e9, down_bps=4e9),
+    Group(name="r1", members=["c", "d"], up_bps=4e9, down_bps=None),
+]
+
+
+def test_a_racks_cap_follows_what_leaves_it_and_one_hosts_pairs_do_not_move_it() -> None:
+    before = network().model_copy(update={"groups": RACKS})
+    moves = (*moved("a", "cd", 2e8).moves, *moved("b", "cd", 2.2e8).moves)
+    r0, r1 = renewed(before, Event("moved", 3, ("a", "b"), moves, 4)).groups
+    assert r0.up_bps == pytest.approx(4e9 * 0.21, rel=0.06)
+    assert r0.down_bps == 4e9
+    assert (r1.up_bps, r1.down_bps) == (4e9, None)
+    assert renewed(before, moved("a", "bcd", 2e8)).groups == RACKS
+    # All moved, but each by its own.
+    moves = (*moved("a", "cd", 2e8).moves, *moved("b", "cd", 5e8).moves)
+    assert renewed(before, Event("moved", 3, ("a", "b"), moves, 4)).groups == RACKS
+
+
+def test_hosts_that_are_gone_take_their_rows_and_their_groups_with_them() -> None:
+    pods = [Group(name="pod", members=list("abd")), *RACKS[1:], Group(name="r2", members=["a"], parent="pod")]
+    before = network().model_copy(update={"groups": pods, "rate_low_bps": network(9e8).rate_bps})
+    after = without(before, {"a", "c"})
+    assert after == Network.model_validate(after.model_dump())
+    assert after.names == ["b", "d"]
+    assert after.rate_low_bps == [[None, 9e8], [9e8, None]]
+    assert [(group.name, group.members) for group in after.groups] == [("pod", ["b", "d"]), ("r1", ["d"])]
+    assert without(before, ()) is before
+    with pytest.raises(GavotteError, match="no host is left"):
+        without(before, set(NAMES))
+
+
+def app(memory_bytes: int, name: str = "pair", **constraints: object) -> App:
     tasks = [Task(name=name, cpus=1.0, memory_bytes=memory_bytes) for name in ("x", "y")]
     transfer = Transfer(source="x", target="y", bytes=1_000_000_000)
-    return App(format="gavotte/app/1", name="pair", task=tasks, transfer=[transfer])
+    rules = Constraints.model_validate(constraints)
+    return App(format="gavotte/app/1", name=name, task=tasks, transfer=[transfer], constraints=rules)
 
 
 def test_a_placement_on_a_slow_host_is_worth_leaving_and_when() -> None:
     before = network()
     after = renewed(before, moved("a", "bcd", 1e8))
-    found = review(before, after, Running(app(100_000_000), {"x": "a", "y": "b"}))
-    assert found is not None
+    found = review(before, after, Running([app(100_000_000)], {"x": "a", "y": "b"}))
     assert found.before_s == pytest.approx(8.0)
     assert found.now_s == pytest.approx(80.0)
     assert found.best_s == pytest.approx(8.0)
@@ -78,8 +112,65 @@ def test_a_placement_on_a_slow_host_is_worth_leaving_and_when() -> None:
 def test_a_placement_elsewhere_stays() -> None:
     before = network()
     after = renewed(before, moved("a", "bcd", 1e8))
-    found = review(before, after, Running(app(0), {"x": "c", "y": "d"}))
-    assert found is not None
+    found = review(before, after, Running([app(0)], {"x": "c", "y": "d"}))
     assert found.runs is None
     assert found.assignment == {"x": "c", "y": "d"}
-    assert review(before, after, Running(app(0), {"x": "c", "y": "z"})) is None
+    with pytest.raises(GavotteError, match="`z`, which is no host"):
+        review(before, after, Running([app(0)], {"x": "c", "y": "z"}))
+
+
+def test_what_a_gone_host_had_is_restarted_elsewhere_without_sending_its_state() -> None:
+    before = network()
+    found = review(before, before, Running([app(100_000_000)], {"x": "a", "y": "b"}), gone={"a"})
+    assert found.restart == ("x",)
+    assert found.assignment is not None
+    assert found.assignment["x"] in "cd"
+    assert found.assignment["y"] == "b"
+    assert found.now_s == pytest.approx(8.0)
+    assert (found.migration_s, found.runs) == (0.0, None)
+    assert f"8.00 s now with what was lost restarted; restart x on {found.assignment['x']}" in found.text
+
+
+def test_who_stands_in_the_way_of_a_restart_moves_and_that_costs() -> None:
+    even = network()
+    hosts = [host.model_copy(update={"cpus": 2.0 if host.name in "ab" else 1.0}) for host in even.hosts]
+    before, one = even.model_copy(update={"hosts": hosts}), app(100_000_000)
+    big = one.model_copy(update={"task": [one.task[0].model_copy(update={"cpus": 2.0}), one.task[1]]})
+    running = Running([big], {"x": "a", "y": "b"})
+    found = review(before, before, running, gone={"a"})
+    assert found.assignment is not None
+    assert found.assignment["x"] == "b"
+    assert found.assignment["y"] in "cd"
+    assert found.restart == ("x",)
+    assert found.migration_s == pytest.approx(0.8)
+    assert "restarted and 1 tasks moved in 0.80 s; restart x on b" in found.text
+    found = review(before, before, running, gone={"a", "b"})
+    assert (found.assignment, found.now_s, found.restart) == (None, None, ("x", "y"))
+    assert found.text.startswith("the hosts of x, y are gone, and nothing else fits: ")
+
+
+def test_no_task_is_placed_on_a_host_that_is_gone() -> None:
+    before = network()
+    both = Event("moved", 3, ("a",), (*moved("a", "bcd", 1e8).moves, *(moved(s, "a", 1e8).moves[0] for s in "bcd")), 6)
+    found = review(before, renewed(before, both), Running([app(0)], {"x": "a", "y": "b"}), gone={"c"})
+    assert found.assignment is not None
+    assert set(found.assignment.values()) == {"b", "d"}
+
+
+def test_several_applications_are_reviewed_as_one() -> None:
+    before = network()
+    apps = [app(0, "one"), app(0, "two")]
+    running = Running(apps, {"one/x": "a", "one/y": "b", "two/x": "c", "two/y": "d"})
+    assert review(before, before, running).before_s == pytest.approx(8.0)
+    found = review(before, before, running, gone={"d"})
+    assert found.restart == ("two/y",)
+    assert found.assignment is None
+
+
+def test_a_placement_of_other_applications_is_refused() -> None:
+    placement = evaluate(network(), [app(0)], {"x": "a", "y": "b"})
+    assert Running.of([app(0)], placement).assignment == {"x": "a", "y": "b"}
+    with pytest.raises(GavotteError, match="'other' is not in the placement"):
+        Running.of([app(0), app(0, "other")], placement)
+    with pytest.raises(GavotteError, match="'pair', which was not given"):
+        Running.of([app(0, "other")], placement)

@@ -8,6 +8,7 @@ import pytest
 from gavotte.errors import GavotteError
 from gavotte.formats.history import Floats
 from gavotte.watch import Change, EdgeCusum, exceeds, movers
+from gavotte.watch.detect import whole_s
 
 EDGES = [("a", "b"), ("a", "c"), ("b", "d"), ("b", "e"), ("c", "f"), ("c", "g"), ("d", "h"), ("e", "i")]
 EXPECTED = np.array([1.0, 2.0, 0.5, 0.7, 1.5, 1.0, 3.0, 0.2])
@@ -101,6 +102,12 @@ def test_the_papers_threshold() -> None:
     assert exceeds(0.75, 1.0, 0.2)
     with pytest.raises(GavotteError, match="expected time of 0"):
         exceeds(1.0, 0.0)
+
+
+def test_a_trees_time_is_that_of_its_longest_way() -> None:
+    assert whole_s({("b", "d"): 4.0, ("a", "b"): 1.0, ("a", "c"): 4.5, ("d", "e"): 0.25}) == 5.25
+    assert whole_s({("a", "b"): 1.0, ("b", "a"): 2.0}) == 3.0
+    assert whole_s({}) == 0.0
 
 
 def test_an_edge_without_an_expectation_is_refused() -> None:

@@ -21,6 +21,7 @@ class Cloud:
         self.hosts = [f"h{number}" for number in range(size)]
         self.seconds = {(s, t): float(rng.uniform(0.1, 0.4)) for s in self.hosts for t in self.hosts if s != t}
         self.dead: set[str] = set()
+        self.apart: set[str] = set()
         self.asked: list[int] = []
         self._rng = rng
 
@@ -29,7 +30,7 @@ class Cloud:
         return {
             edge: self.seconds[edge] * float(self._rng.lognormal(0, 0.02))
             for edge in pairs
-            if not self.dead & set(edge)
+            if not self.dead & set(edge) and set(edge) != self.apart
         }
 
     def slower(self, host: str, factor: float) -> None:
@@ -57,6 +58,8 @@ def test_a_host_that_moved_is_calibrated_again_and_the_others_are_not() -> None:
     assert [event.kind for event in events] == ["moved"]
     assert {move.source for move in events[0].moves} == {"h3"}
     assert len(events[0].moves) == 7
+    assert events[0].movers == ("h3",)
+    assert events[0].alarm == "cusum"
     # All pairs out of the sender and into the receiver of the edge that alarmed: it counts for both.
     assert events[0].calibrated == 13
     assert max(cloud.asked) == 13
@@ -102,6 +105,47 @@ def test_all_may_fall_silent_and_come_back() -> None:
     came = ticks(watcher, 2 * RETRY_TICKS)
     assert {host for event in came for host in event.hosts} == set(cloud.hosts)
     assert ticks(watcher, 10) == []
+
+
+@pytest.mark.parametrize("dead", [("h0",), ("h0", "h2"), ("h0", "h1", "h4")])
+def test_who_lives_comes_back_whoever_stays_dead(dead: tuple[str, ...]) -> None:
+    cloud = Cloud(6)
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure)
+    cloud.dead = set(cloud.hosts)
+    ticks(watcher, SILENT_TICKS)
+    assert watcher.gone == set(cloud.hosts)
+    cloud.dead = set(dead)
+    ticks(watcher, 2 * RETRY_TICKS)
+    assert watcher.gone == set(dead)
+
+
+def test_one_that_was_left_alone_and_died_does_not_keep_the_others_out() -> None:
+    cloud = Cloud(4)
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure)
+    watcher.tick(["h0"])
+    cloud.dead = {"h0"}
+    watcher.tick(cloud.hosts)
+    ticks(watcher, 2 * RETRY_TICKS)
+    assert watcher.gone == {"h0"}
+
+
+def test_a_host_that_one_cannot_reach_comes_back_by_another() -> None:
+    cloud = Cloud(5)
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure)
+    cloud.dead = {"h2"}
+    ticks(watcher, SILENT_TICKS)
+    cloud.dead, cloud.apart = set(), {"h0", "h2"}
+    ticks(watcher, 6 * RETRY_TICKS)
+    assert watcher.gone == set()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_that_died_take_no_living_neighbour_of_the_ring_with_them(seed: int) -> None:
+    cloud = Cloud(4)
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure, seed=seed)
+    cloud.dead = {"h1", "h3"}
+    events = ticks(watcher, 2 * SILENT_TICKS)
+    assert [(event.kind, event.hosts) for event in events] == [("gone", ("h1", "h3"))]
 
 
 def test_the_inventory_may_win_and_lose_hosts() -> None:

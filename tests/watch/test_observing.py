@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.model.synthetic import history, truth
-from tests.watch.test_loop import Cloud
+from tests.watch.test_loop import Cloud, ticks
 from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app
-from gavotte.errors import FormatError
+from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.network import read_network, write_network
 from gavotte.model import model
 from gavotte.watch import Event, Operation, Tail, TreeWatch, Watcher, follow
@@ -112,6 +112,53 @@ def test_with_agents_what_moved_is_calibrated() -> None:
     assert [event.kind for event in quiet] == ["false-alarm"]
 
 
+def test_the_papers_threshold_calibrates_after_one_operation() -> None:
+    cloud, slow = Cloud(6), {("h1", "h3"): 4.0}
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure, threshold=1.0)
+    assert watched(watcher, operations(LEARN + 5, 6)) == []
+    (spike,) = watched(watcher, operations(1, 7, slow=slow))
+    assert (spike.kind, spike.alarm, spike.hosts) == ("false-alarm", "threshold", ("h1", "h3"))
+    assert watched(watcher, operations(20, 8)) == []
+    cloud.slower("h1", 4.0)
+    (moved,) = watched(watcher, operations(1, 9, slow=slow))
+    assert (moved.kind, moved.alarm, moved.movers) == ("moved", "threshold", ("h1",))
+    # Twice on an edge that is not on the longest way is no operation twice as long.
+    assert watched(watcher, operations(1, 9, slow=slow | {("h0", "h2"): 2.5})) == []
+    with pytest.raises(GavotteError, match="spike"):
+        Watcher(dict(cloud.seconds), 0.02, None, threshold=1.0)
+
+
+def test_what_the_ring_found_is_not_found_again_by_a_tree() -> None:
+    cloud = Cloud(6)
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure)
+    assert watched(watcher, operations(LEARN + 5, 6)) == []
+    cloud.slower("h1", 2.0)
+    assert [event.kind for event in ticks(watcher, 12)] == ["moved"]
+    assert watched(watcher, operations(20, 7, slow={("h1", "h3"): 2.0, ("h1", "h4"): 2.0})) == []
+
+
+def test_what_one_tree_found_is_not_believed_again_for_another() -> None:
+    cloud, slow = Cloud(6), {("h1", "h3"): 2.0}
+    watcher = Watcher(dict(cloud.seconds), 0.02, None)
+    before = watcher.expected_s["h1", "h3"]
+    for tree in ("one", "two"):
+        assert watched(watcher, [Operation(tree, each.seconds) for each in operations(LEARN + 5, 6)]) == []
+    kinds = [
+        [event.kind for event in watched(watcher, [Operation(tree, e.seconds) for e in operations(20, 7, slow=slow)])]
+        for tree in ("one", "two")
+    ]
+    assert kinds == [["moved"], []]
+    assert watcher.expected_s["h1", "h3"] == pytest.approx(2 * before, rel=0.1)
+
+
+def test_pairs_without_a_rate_are_told_of_once() -> None:
+    cloud, said = Cloud(5), list[str]()
+    watcher = Watcher(dict(cloud.seconds), 0.02, None, complain=said.append)
+    watched(watcher, operations(20, 9))
+    assert len(said) == 1
+    assert "h2 to h5" in said[0]
+
+
 def test_hosts_that_the_network_lacks_count_for_nothing() -> None:
     cloud = Cloud(3)
     watcher = Watcher(dict(cloud.seconds), 0.02, None)
@@ -146,6 +193,17 @@ def test_labels_that_are_no_numbers_are_told_of(tmp_path: Path) -> None:
     assert Tail(path, said.append).read() == []
     assert len(said) == 1
     assert "t.jsonl:1" in said[0]
+
+
+def test_ranks_that_share_a_host_write_a_line_each(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    text = lines([Operation("t", {("a", "b"): 2.0, ("a", "c"): 3.0})]).replace('"edges": 2', '"edges": 4')
+    first = text.splitlines()[0]
+    nothing = first.replace('"value": 2.0', '"value": 0.0')
+    path.write_text(text + first.replace("2.0", "4.0") + "\n" + nothing + "\n")
+    tail = Tail(path, unexpected)
+    assert tail.read() == [Operation("t", {("a", "b"): 3.0, ("a", "c"): 3.0})]
+    assert tail._open == {}
 
 
 def test_operations_that_never_end_are_forgotten(tmp_path: Path) -> None:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+from statistics import median
+
+from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 from gavotte.watch.detect import Edge
-from gavotte.watch.loop import Event
+from gavotte.watch.loop import MOVED, Event
 
 MESSAGE_BYTES = 8e6
 """A transfer that times are told of, as in the RPCA paper, section V-A."""
+
+NEARLY_ALL = 0.8
+"""Share of a group's pairs that must move for its cap to: the ring alarms for most hosts of a rack, not for all."""
+
+ALIKE = 0.2
+"""How far apart such moves may be: two rates, each within the 10 % that count as no move."""
 
 
 def expected_times(network: Network) -> dict[Edge, float]:
@@ -26,6 +36,7 @@ def renewed(network: Network, event: Event) -> Network:
 
     Latencies stay, and lower ends keep their distance. A host's egress (ingress) cap, where it has one, scales with
     the best rate from (to) it outside its machine when one of its pairs moved: alone, a pair tells no more of a cap.
+    A group's cap scales with the pairs that leave (enter) the group when nearly all of them moved alike.
     """
     if not event.moves:
         return network
@@ -63,4 +74,55 @@ def renewed(network: Network, event: Event) -> Network:
                 if (low := getattr(host, low_key)) is not None:
                     changes[low_key] = low * after / before
         hosts.append(host.model_copy(update=changes))
-    return network.model_copy(update={"rate_bps": rates, "rate_low_bps": lows, "hosts": hosts})
+    groups = []
+    for group in network.groups:
+        inside = {at[name] for name in group.members}
+        factors = {
+            "up_bps": _moved_alike(
+                network.rate_bps, rates, [(i, j) for i in inside for j in set(at.values()) - inside]
+            ),
+            "down_bps": _moved_alike(
+                network.rate_bps, rates, [(i, j) for j in inside for i in set(at.values()) - inside]
+            ),
+        }
+        caps = {key: cap * factor for key, factor in factors.items() if (cap := getattr(group, key)) is not None}
+        groups.append(group.model_copy(update=caps))
+    return network.model_copy(update={"rate_bps": rates, "rate_low_bps": lows, "hosts": hosts, "groups": groups})
+
+
+Matrix = list[list[float | None]]
+
+
+def _moved_alike(before: Matrix, after: Matrix, pairs: Iterable[tuple[int, int]]) -> float:
+    """The factor by which `NEARLY_ALL` of some pairs' rates moved; 1 where they did not, or each by its own."""
+    ratios = [now / was for i, j in pairs if (was := before[i][j]) and (now := after[i][j])]
+    if not ratios:
+        return 1.0
+    factor = median(ratios)
+    alike = sum(abs(ratio / factor - 1) <= ALIKE for ratio in ratios)
+    return factor if abs(factor - 1) > MOVED and alike >= NEARLY_ALL * len(ratios) else 1.0
+
+
+def without(network: Network, gone: Collection[str]) -> Network:
+    """The Network of the hosts that are there. Groups of which nobody is left go with their hosts.
+
+    Raises:
+        GavotteError: when no host is left.
+    """
+    stay = [i for i, host in enumerate(network.hosts) if host.name not in gone]
+    if len(stay) == len(network.hosts):
+        return network
+    if not stay:
+        raise GavotteError("no host is left", hint="wait until one is back")
+    there = {network.hosts[i].name for i in stay}
+    matrices = {
+        key: [[row[j] for j in stay] for row in (matrix[i] for i in stay)]
+        for key in ("rate_bps", "latency_s", "rate_low_bps", "price_usd_per_gb")
+        if (matrix := getattr(network, key))
+    }
+    groups = [
+        group.model_copy(update={"members": members})
+        for group in network.groups
+        if (members := [name for name in group.members if name in there])
+    ]
+    return network.model_copy(update={"hosts": [network.hosts[i] for i in stay], "groups": groups} | matrices)

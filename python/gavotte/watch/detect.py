@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -158,12 +158,24 @@ class EdgeCusum:
         )
 
 
-def movers(changes: Collection[Change], edges: Collection[Edge]) -> list[str]:
-    """Hosts whose every edge in the tree has changed, two at least: they moved, rather than one link.
+class OnEdge(Protocol):
+    """What tells of one edge, such as a `Change`."""
+
+    @property
+    def source(self) -> str:
+        """Sender."""
+
+    @property
+    def target(self) -> str:
+        """Receiver."""
+
+
+def movers(changes: Collection[OnEdge], edges: Collection[Edge]) -> list[str]:
+    """Hosts whose every edge has changed, two at least: they moved, rather than one link.
 
     Args:
-        changes: what `EdgeCusum.observe` returned.
-        edges: all that are watched.
+        changes: what `EdgeCusum.observe` returned, or pairs that calibration found elsewhere.
+        edges: all that are watched, or were calibrated.
 
     Returns:
         Names, sorted. What none of them explains is a change of single links.
@@ -171,3 +183,23 @@ def movers(changes: Collection[Change], edges: Collection[Edge]) -> list[str]:
     all_of = Counter(host for edge in edges for host in edge)
     changed = Counter(host for change in changes for host in (change.source, change.target))
     return sorted(host for host, count in changed.items() if count == all_of[host] >= 2)
+
+
+def whole_s(seconds: Mapping[Edge, float]) -> float:
+    """Seconds down the longest way of a tree, each edge after the one above it.
+
+    Hosts that several ranks share may stand below themselves; a way ends where it would come round.
+    """
+    above = {target: source for source, target in seconds}
+    arrival_s: dict[str, float] = {}
+    for host in above:
+        way: list[str] = []
+        while host in above and host not in arrival_s:
+            way.append(host)
+            arrival_s[host] = 0.0
+            host = above[host]
+        at_s = arrival_s.get(host, 0.0)
+        for each in reversed(way):
+            at_s += seconds[above[each], each]
+            arrival_s[each] = at_s
+    return max(arrival_s.values(), default=0.0)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, cycle
 from typing import Literal
 
 import numpy as np
 
 from gavotte.errors import GavotteError
-from gavotte.watch.detect import Change, Edge, EdgeCusum
+from gavotte.watch.detect import Change, Edge, EdgeCusum, movers
 from gavotte.watch.observing import Operation, Tail, TreeWatch
 
 Measure = Callable[[Collection[Edge]], Mapping[Edge, float]]
 """Seconds that one transfer takes on each pair asked for; what does not answer is left out."""
+
+Alarm = Literal["cusum", "threshold"]
 
 REPEATS = 3
 """Measurements of what is calibrated again; their median counts."""
@@ -49,6 +52,8 @@ class Event:
         hosts: whom it is about; of `moved`, the hosts whose pairs were calibrated again.
         moves: the pairs that have another constant now.
         calibrated: how many pairs were measured again.
+        alarm: what the alarm rests on: the `cusum` of an edge, or the `threshold` on a whole operation.
+        movers: hosts all of whose pairs that were measured again moved: they did, rather than single links.
     """
 
     kind: Literal["moved", "false-alarm", "came", "gone"]
@@ -56,6 +61,8 @@ class Event:
     hosts: tuple[str, ...]
     moves: tuple[Move, ...] = ()
     calibrated: int = 0
+    alarm: Alarm | None = None
+    movers: tuple[str, ...] = ()
 
 
 class Watcher:
@@ -66,7 +73,14 @@ class Watcher:
     """
 
     def __init__(
-        self, expected_s: Mapping[Edge, float], width: float, measure: Measure | None, *, seed: int = 0
+        self,
+        expected_s: Mapping[Edge, float],
+        width: float,
+        measure: Measure | None,
+        *,
+        seed: int = 0,
+        threshold: float | None = None,
+        complain: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Starts from what is believed.
 
@@ -76,10 +90,15 @@ class Watcher:
             measure: measures some pairs; may take its time, and raises nothing for hosts that do not answer. None: what
                 operations show is believed as it is.
             seed: of the ring.
+            threshold: share of its expected time by which an operation may be off before what is off in it is
+                calibrated, as in the RPCA paper's Algorithm 1; None = only the CUSUM alarms.
+            complain: told, once, of each pair of an operation of which nothing is expected.
 
         Raises:
-            GavotteError: with fewer than two hosts.
+            GavotteError: with fewer than two hosts, or a threshold and nothing to calibrate by.
         """
+        if threshold is not None and measure is None:
+            raise GavotteError("a threshold on one operation cannot tell a spike", hint="give hosts to calibrate by")
         self.expected_s = dict(expected_s)
         self.hosts = sorted({host for edge in expected_s for host in edge})
         if len(self.hosts) < 2:
@@ -93,6 +112,9 @@ class Watcher:
         self._ring: list[Edge] = []
         self._cusum: EdgeCusum | None = None
         self._trees: dict[str, TreeWatch] = {}
+        self._threshold = threshold
+        self._complain = complain
+        self._told: set[Edge] = set()
         self._draw()
 
     def tick(self, hosts: Collection[str] | None = None) -> list[Event]:
@@ -130,16 +152,22 @@ class Watcher:
             self._tick += 1
         tree = self._trees.setdefault(operation.tree, TreeWatch(self._width))
         known = {edge: took_s for edge, took_s in operation.seconds.items() if edge in self.expected_s}
-        changes = tree.take(Operation(operation.tree, known))
+        if new := operation.seconds.keys() - self.expected_s.keys() - self._told:
+            self._told |= new
+            pairs = ", ".join(f"{source} to {target}" for source, target in sorted(new))
+            self._complain(f"the Network has no rate of what operations use, which counts for nothing: {pairs}")
+        taken = Operation(operation.tree, known)
+        changes = tree.take(taken)
         if not changes:
-            return []
-        before = {(c.source, c.target): self.expected_s[c.source, c.target] for c in changes}
+            # One operation may be off by a spike: what calibration does not find is forgotten.
+            off = tree.exceeding(taken, self._threshold) if self._threshold is not None else []
+            return [self._follow(off, "threshold")] if off else []
         event = self._follow(changes) if self._measure is not None else self._believe(changes)
         moved = {(move.source, move.target) for move in event.moves}
         for change in changes:
-            edge = (change.source, change.target)
             # What calibration did not find lies between the operation's own messages, and lasts as long as they do.
-            tree.rebase(edge, self.expected_s[edge] / before[edge] if edge in moved else change.factor)
+            if (change.source, change.target) not in moved:
+                tree.rebase((change.source, change.target), change.factor)
         return [event]
 
     def _believe(self, changes: Sequence[Change]) -> Event:
@@ -150,10 +178,11 @@ class Watcher:
             before_s = self.expected_s[edge]
             self.expected_s[edge] = before_s * change.factor
             moves.append(Move(*edge, before_s, before_s * change.factor))
+        self._rebase(moves)
         hosts = tuple(sorted({host for change in changes for host in (change.source, change.target)}))
-        return Event("moved", self._tick, hosts, tuple(moves))
+        return Event("moved", self._tick, hosts, tuple(moves), alarm="cusum")
 
-    def _follow(self, changes: Sequence[Change]) -> Event:
+    def _follow(self, changes: Sequence[Change], alarm: Alarm = "cusum") -> Event:
         """Calibrates what may have changed, and tells what has."""
         senders, receivers = {c.source for c in changes}, {c.target for c in changes}
         here = self._here()
@@ -168,8 +197,18 @@ class Watcher:
         for edge in {(c.source, c.target) for c in changes} | {(m.source, m.target) for m in moves}:
             if self._cusum is not None and edge in self._ring:
                 self._cusum.expect(*edge, self.expected_s[edge])
+        self._rebase(moves)
         kind: Literal["moved", "false-alarm"] = "moved" if moves else "false-alarm"
-        return Event(kind, self._tick, tuple(sorted(senders | receivers)), tuple(moves), len(pairs))
+        hosts, moved_whole = tuple(sorted(senders | receivers)), tuple(movers(moves, found))
+        return Event(kind, self._tick, hosts, tuple(moves), len(pairs), alarm, moved_whole)
+
+    def _rebase(self, moves: Sequence[Move]) -> None:
+        """Has every tree expect what moved, or it would find the same again."""
+        for move in moves:
+            if move.before_s is None:
+                continue
+            for tree in self._trees.values():
+                tree.rebase((move.source, move.target), move.after_s / move.before_s)
 
     def _calibrated(self, pairs: Collection[Edge]) -> dict[Edge, float]:
         """Median of `REPEATS` measurements; pairs without any are left out."""
@@ -181,12 +220,26 @@ class Watcher:
         return {edge: float(np.median(seconds)) for edge, seconds in heard.items()}
 
     def _heard(self, times: Mapping[Edge, float]) -> list[Event]:
-        """Counts who is silent; who has been for too long is gone."""
+        """Counts who is silent; who has been for too long, and answers nobody else either, is gone."""
         heard = {host for edge in times for host in edge}
         for host in self._here():
             self._silent[host] = 0 if host in heard else self._silent.get(host, 0) + 1
-        lost = {host for host in self._here() if self._silent[host] >= SILENT_TICKS}
-        return self._leave(lost)
+        silent = [host for host in self._here() if self._silent[host] >= SILENT_TICKS]
+        # Both neighbours of a host in the ring may have died, and it lives.
+        alive = self._answering(silent, sorted(heard)) if silent else set()
+        self._silent.update(dict.fromkeys(alive & set(silent), 0))
+        return self._leave(set(silent) - alive)
+
+    def _answering(self, hosts: Sequence[str], here: Sequence[str]) -> set[str]:
+        """Who of `hosts` answers one of those that are here, or, where nobody is, who answers whom.
+
+        All pairs in one measurement then: one costs nothing that has a dead agent, and any two that live are found.
+        """
+        assert self._measure is not None
+        # Each asks another, drawn anew: one that cannot reach a host must not keep it out for good.
+        near = cycle([here[number] for number in self._rng.permutation(len(here))])
+        pairs = list(zip(hosts, near, strict=False)) if here else list(combinations(hosts, 2))
+        return {host for edge in self._measure(pairs) for host in edge} if pairs else set()
 
     def _leave(self, lost: set[str]) -> list[Event]:
         if not lost:
@@ -199,17 +252,16 @@ class Watcher:
         """Hosts that the inventory has lost or won."""
         known, listed = set(self.hosts), set(hosts)
         events = self._leave((known - self.gone) - listed)
-        self.hosts = sorted(listed | (known & self.gone & listed))
+        self.hosts = sorted(listed)
         self.gone &= listed
         return events + self._come(sorted(listed - known))
 
     def _ask_again(self) -> list[Event]:
-        gone = sorted(self.gone)
-        # When nobody is left, they may answer each other.
         if self._measure is None:
             return []
-        near = next(iter(self._here()), gone[0])
-        heard = {host for edge in self._measure([(host, near) for host in gone if host != near]) for host in edge}
+        here = self._here()
+        # One alone is in no ring, so nobody knows whether it is still there.
+        heard = self._answering(sorted(self.gone), here) if len(here) > 1 else self._answering(self.hosts, [])
         back = sorted(self.gone & heard)
         self.gone -= set(back)
         return self._come(back)
@@ -225,6 +277,7 @@ class Watcher:
         self.gone |= set(hosts) - answered
         moves = tuple(Move(s, t, self.expected_s.get((s, t)), after_s) for (s, t), after_s in sorted(found.items()))
         self.expected_s.update(found)
+        self._rebase(moves)
         self._draw()
         came = tuple(host for host in hosts if host in answered)
         return [Event("came", self._tick, came, moves, len(pairs))] if came else []

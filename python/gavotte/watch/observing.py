@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from gavotte.errors import FormatError
 from gavotte.formats.reading import parse_json, validate
 from gavotte.formats.record import Record
-from gavotte.watch.detect import Change, Edge, EdgeCusum
+from gavotte.watch.detect import Change, Edge, EdgeCusum, exceeds, whole_s
 
 LEARN = 8
 """Operations of a tree that tell what its edges usually take: contention between its own edges is in no Network."""
@@ -41,7 +41,7 @@ class Operation:
 
     Attributes:
         tree: what tells it from others, and its size.
-        seconds: of each edge that was timed.
+        seconds: of each edge that was timed; between hosts, so the mean of those of ranks that share them.
     """
 
     tree: str
@@ -62,7 +62,7 @@ class Tail:
         self._complain = complain
         self._at = 0
         self._line = 0
-        self._open: dict[tuple[str, int], dict[Edge, float]] = {}
+        self._open: dict[tuple[str, int], list[tuple[Edge, float]]] = {}
 
     def read(self) -> list[Operation]:
         """The operations whose edges have all been written since the last call.
@@ -96,7 +96,7 @@ class Tail:
         except FormatError as error:
             self._complain(str(error))
             return None
-        if record.metric != METRIC or not 0 < record.value < math.inf:
+        if record.metric != METRIC:
             return None
         try:
             edge = _Labels.model_validate(record.labels)
@@ -104,13 +104,23 @@ class Tail:
             self._complain(f"{at}: `labels` {error.errors()[0]['msg'].lower()}: it is not of gavotte.mpi.observing")
             return None
         number = (edge.run, edge.operation)
-        edges = self._open.setdefault(number, {})
-        edges[edge.source, edge.target] = record.value
-        if len(edges) >= edge.edges:
-            return Operation(edge.tree, self._open.pop(number))
+        # Lines, not pairs of hosts: ranks that share a host write one each.
+        lines = self._open.setdefault(number, [])
+        lines.append(((edge.source, edge.target), record.value))
+        if len(lines) >= edge.edges:
+            return _operation(edge.tree, self._open.pop(number))
         while len(self._open) > MOST_OPEN:
             del self._open[next(iter(self._open))]
         return None
+
+
+def _operation(tree: str, lines: Sequence[tuple[Edge, float]]) -> Operation:
+    """Of what several ranks took between the same two hosts, the mean counts."""
+    took: dict[Edge, list[float]] = {}
+    for edge, seconds in lines:
+        if 0 < seconds < math.inf:
+            took.setdefault(edge, []).append(seconds)
+    return Operation(tree, {edge: sum(each) / len(each) for edge, each in took.items()})
 
 
 class TreeWatch:
@@ -136,6 +146,28 @@ class TreeWatch:
                 self._learn()
             return []
         return self._cusum.observe(np.array([operation.seconds.get(edge, np.nan) for edge in self._edges]))
+
+    def exceeding(self, operation: Operation, threshold: float) -> list[Change]:
+        """The RPCA paper's Algorithm 1, lines 4 to 9: whether an operation's whole time is off by a threshold.
+
+        Args:
+            operation: edges that were not timed count as expected. Its whole time is that of its longest way.
+            threshold: share of the expected time, as for `exceeds`.
+
+        Returns:
+            The edges that are off by as much themselves, one at least; nothing where the whole is not, or while what
+            is usual is being learnt.
+        """
+        if self._cusum is None:
+            return []
+        took = {edge: operation.seconds.get(edge, expected_s) for edge, expected_s in self._expected.items()}
+        if not exceeds(whole_s(took), whole_s(self._expected), threshold):
+            return []
+        return [
+            Change(*edge, "slower" if took[edge] > expected_s else "faster", took[edge] / expected_s, 1)
+            for edge, expected_s in self._expected.items()
+            if exceeds(took[edge], expected_s, threshold)
+        ]
 
     def rebase(self, edge: Edge, factor: float) -> None:
         """From now on the edge should take so many times as long as it should have."""

@@ -1,98 +1,166 @@
-"""What a move means for an application that runs: stay, or migrate."""
+"""What an event means for applications that run: stay, restart what was lost, or migrate."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
-from gavotte.errors import GavotteError
+from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
+from gavotte.formats.placement import Placement
 from gavotte.place import evaluate, place
+from gavotte.place.merge import task_key
+from gavotte.watch.belief import without
 
 WORTH = 0.05
 """A new placement must save this share to be named; rates are not known much better."""
 
+SHOWN_TASKS = 4
+"""Tasks named in the sentence; the assignment has all."""
+
 
 @dataclass(frozen=True)
 class Running:
-    """An application and where its tasks are."""
+    """Applications and where their tasks are; with several a task is `app/task`."""
 
-    app: App
+    apps: Sequence[App]
     assignment: Mapping[str, str]
+
+    @classmethod
+    def of(cls, apps: Sequence[App], placement: Placement) -> Self:
+        """Applications under the Placement that was made for them.
+
+        Args:
+            apps: in any order.
+            placement: where their tasks are.
+
+        Raises:
+            GavotteError: when they do not belong together.
+        """
+        given = [app.name for app in apps]
+        for name in placement.apps:
+            if name not in given:
+                raise GavotteError(
+                    f"the placement holds application {name!r}, which was not given", hint="name its file"
+                )
+        for name in given:
+            if name not in placement.apps:
+                raise GavotteError(f"application {name!r} is not in the placement", hint="place it first")
+        return cls(apps, placement.assignment)
 
 
 @dataclass(frozen=True)
 class Review:
-    """Stay or migrate.
+    """Stay, restart or migrate.
 
     Attributes:
-        before_s: completion time of the running placement as predicted before the move.
-        now_s: the same now.
-        best_s: that of the best placement found now.
-        assignment: that placement; the running one where it is not worth leaving.
+        before_s: completion time of the running placement as predicted before the event, all hosts there.
+        now_s: the same now, with what was lost started again where it fits best; None = nothing fits.
+        best_s: that of the best placement found now; None = nothing fits.
+        assignment: that placement; where it is not worth leaving the running one, that, with what was lost elsewhere.
+            None = nothing fits.
+        restart: tasks whose hosts are gone. They start anew where `assignment` says: there is no state left to send.
         migration_s: time to send the memory of the tasks that change hosts, all at once; None = a rate is unknown.
         runs: runs after which the migration has paid; None = never, or unknown.
         text: all that in a sentence.
     """
 
     before_s: float
-    now_s: float
-    best_s: float
-    assignment: dict[str, str]
+    now_s: float | None
+    best_s: float | None
+    assignment: dict[str, str] | None
+    restart: tuple[str, ...]
     migration_s: float | None
     runs: float | None
     text: str
 
 
-def review(before: Network, now: Network, running: Running, *, seed: int = 0) -> Review | None:
+def review(before: Network, now: Network, running: Running, *, gone: Collection[str] = (), seed: int = 0) -> Review:
     """Evaluates a running placement again, migration cost included.
 
     Args:
         before: what was believed.
         now: what is believed.
         running: what runs.
+        gone: hosts of `now` that are not there. No task is placed on them.
         seed: of the search.
 
-    Returns:
-        None when the placement cannot be evaluated, for instance because a host has gone from the Network.
+    Raises:
+        GavotteError: when the placement cannot be evaluated, for instance because a host is none of the Network.
     """
-    apps = [running.app]
+    before_s = evaluate(before, running.apps, running.assignment).completion_s
+    lost = tuple(task for task, host in running.assignment.items() if host in gone)
     try:
-        before_s = evaluate(before, apps, running.assignment).completion_s
-        now_s = evaluate(now, apps, running.assignment).completion_s
-        best = place(now, apps, "search", seed=seed)
-    except GavotteError:
-        return None
-    saved_s = now_s - best.completion_s
-    predicted = f"predicted {before_s:.2f} s before, {now_s:.2f} s now"
-    if not saved_s > WORTH * now_s:
-        return Review(
-            before_s, now_s, now_s, dict(running.assignment), 0.0, None, f"{predicted}: no other placement is better"
-        )
-    migration_s = _migration_s(now, running, best.assignment)
-    runs = migration_s / saved_s
-    moved = sum(best.assignment[task] != host for task, host in running.assignment.items())
-    better = f"{predicted}, {best.completion_s:.2f} s with {moved} tasks moved"
-    if math.isinf(migration_s):
-        return Review(before_s, now_s, best.completion_s, dict(best.assignment), None, None, better)
-    text = f"{better} in {migration_s:.2f} s, which pays after {math.ceil(runs)} runs"
-    return Review(before_s, now_s, best.completion_s, dict(best.assignment), migration_s, runs, text)
+        there = without(now, gone)
+        stay = _restarted(there, running, lost, seed) if lost else evaluate(there, running.apps, running.assignment)
+        best = place(there, running.apps, "search", seed=seed)
+    except GavotteError as error:
+        if not lost:
+            raise
+        text = f"the hosts of {_named(lost)} are gone, and nothing else fits: {error}"
+        return Review(before_s, None, None, None, lost, None, None, text)
+    saved_s = stay.completion_s - best.completion_s
+    worth = saved_s > WORTH * stay.completion_s
+    chosen = best if worth else stay
+    migration_s = _migration_s(there, running, chosen.assignment, lost)
+    how = "" if math.isinf(migration_s) else f" in {migration_s:.2f} s"
+    runs = migration_s / saved_s if worth and how else None
+    moved = sum(chosen.assignment[task] != host for task, host in running.assignment.items()) - len(lost)
+    text = f"predicted {before_s:.2f} s before, {stay.completion_s:.2f} s now"
+    if lost:
+        text += " with what was lost restarted"
+    if worth:
+        text += f", {chosen.completion_s:.2f} s with {moved} tasks moved{how}"
+        text += "" if runs is None else f", which pays after {math.ceil(runs)} runs"
+    elif moved:
+        text += f" and {moved} tasks moved{how}"
+    elif not lost:
+        text += ": no other placement is better"
+    if lost:
+        text += "; restart " + _named([f"{task} on {chosen.assignment[task]}" for task in lost])
+    return Review(
+        before_s,
+        stay.completion_s,
+        chosen.completion_s,
+        dict(chosen.assignment),
+        lost,
+        None if math.isinf(migration_s) else migration_s,
+        runs,
+        text,
+    )
 
 
-def _migration_s(network: Network, running: Running, assignment: Mapping[str, str]) -> float:
-    """The busiest host's time to send, or to receive, the memory of tasks that move."""
+def _restarted(network: Network, running: Running, lost: Collection[str], seed: int) -> Placement:
+    """The lost tasks where they fit best and all others where they are; where that cannot be, all anew."""
+    held = {task: [host] for task, host in running.assignment.items() if task not in lost}
+    try:
+        return place(network, running.apps, "search", seed=seed, allowed=held)
+    except InfeasibleError:
+        return place(network, running.apps, "search", seed=seed)
+
+
+def _named(words: Sequence[str]) -> str:
+    more = f" and {len(words) - SHOWN_TASKS} more" if len(words) > SHOWN_TASKS else ""
+    return ", ".join(words[:SHOWN_TASKS]) + more
+
+
+def _migration_s(network: Network, running: Running, assignment: Mapping[str, str], lost: Collection[str]) -> float:
+    """The busiest host's time to send, or to receive, the memory of tasks that move; what was lost has none."""
     at = {host.name: i for i, host in enumerate(network.hosts)}
     out: dict[str, float] = defaultdict(float)
     into: dict[str, float] = defaultdict(float)
-    for task in running.app.task:
-        source, target = running.assignment[task.name], assignment[task.name]
-        if source == target:
-            continue
-        rate_bps = network.rate_bps[at[source]][at[target]]
-        seconds = 8 * task.memory_bytes / rate_bps if rate_bps else math.inf
-        out[source] += seconds
-        into[target] += seconds
+    for app in running.apps:
+        for task in app.task:
+            key = task_key(app, task.name, running.apps)
+            source, target = running.assignment[key], assignment[key]
+            if source == target or key in lost:
+                continue
+            rate_bps = network.rate_bps[at[source]][at[target]]
+            seconds = 8 * task.memory_bytes / rate_bps if rate_bps else math.inf
+            out[source] += seconds
+            into[target] += seconds
     return max([*out.values(), *into.values()], default=0.0)

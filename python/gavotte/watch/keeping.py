@@ -1,0 +1,164 @@
+"""The whole of `gavotte watch`: measures or follows, keeps the Network's file up to date, and reviews what runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gavotte.errors import GavotteError
+from gavotte.formats.network import Network, write_network
+from gavotte.place import evaluate
+from gavotte.watch.belief import expected_times, renewed
+from gavotte.watch.loop import Event, Watcher, follow, watch
+from gavotte.watch.observing import Tail
+from gavotte.watch.probing import Probe
+from gavotte.watch.running import Review, Running, review
+
+USUAL_BAND = 0.05
+
+LEAST_BAND = 0.03
+"""Snapshots taken in one go scatter less than those of another day, which repeat to 3 to 5 %."""
+
+LOOK_S = 0.5
+"""How often to look for new observations."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """An event, and what it means for the applications that run.
+
+    Attributes:
+        event: what happened.
+        placement: None where nothing runs, or its placement is not concerned.
+        seed: of every random choice.
+    """
+
+    event: Event
+    placement: Review | None
+    seed: int
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        document: dict[str, Any] = vars(self.event) | {"moves": [vars(move) for move in self.event.moves]}
+        if self.placement is not None:
+            document["placement"] = vars(self.placement)
+        return document | {"seed": self.seed}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How a watch ended.
+
+    Attributes:
+        network: what is believed now.
+        taken: measurements; operations where only those were followed.
+        hosts: how many are watched.
+        gone: which of them did not answer at the end.
+    """
+
+    network: Network
+    taken: int
+    hosts: int
+    gone: frozenset[str]
+
+
+def keep(
+    network: Network,
+    *,
+    hosts: str | None = None,
+    observations: Path | None = None,
+    wait: Callable[[float], bool],
+    tell: Callable[[Told], None],
+    complain: Callable[[str], None],
+    every_s: float = 60.0,
+    method: str = "train",
+    band: float | None = None,
+    threshold: float | None = None,
+    running: Callable[[], Running] | None = None,
+    output: Path | None = None,
+    count: int | None = None,
+    seed: int = 0,
+) -> Kept:
+    """Watches until told to stop, by measurements, by operations that run anyway, or by both.
+
+    Args:
+        network: what is believed now.
+        hosts: where to measure, as `agents.resolve_hosts` takes it; None = nowhere.
+        observations: `*.jsonl` of `gavotte.mpi.observing`; need not be there yet.
+        wait: waits so many seconds; true = stop.
+        tell: told of each event, at once.
+        complain: told, in a line, of what goes wrong and does not end the watch.
+        every_s: pause between two measurements.
+        method: how to measure, one of `measure.METHODS`.
+        band: standard deviation of the logarithm of undisturbed times; None = as the Network says, `LEAST_BAND` at
+            least, or else `USUAL_BAND`.
+        threshold: as for `Watcher`.
+        running: what runs, to be reviewed when pairs moved and when hosts have come or gone. Asked each time, as tasks
+            may have moved since.
+        output: keeps the Network up to date in this file.
+        count: stop after so many measurements; without hosts, operations.
+        seed: of every random choice.
+
+    Raises:
+        GavotteError: when the running placement cannot be evaluated, the output cannot be written, there is nothing
+            to watch by, or what is given makes no sense.
+    """
+    if hosts is None and observations is None:
+        raise GavotteError("there is nothing to watch by", hint="give hosts, observations, or both")
+    if running is not None:
+        first = running()
+        evaluate(network, first.apps, first.assignment)
+    probe = None if hosts is None else Probe(hosts, method, network.names, complain, seed=seed)
+    width = band if band is not None else USUAL_BAND if network.band is None else max(LEAST_BAND, network.band)
+    measure = None if probe is None else probe.measure
+    watcher = Watcher(expected_times(network), width, measure, seed=seed, threshold=threshold, complain=complain)
+    tail = None if observations is None else Tail(observations, complain)
+    if output is not None:
+        write_network(output, network)
+    belief = network
+
+    def report(event: Event) -> None:
+        nonlocal belief
+        before, belief = belief, renewed(belief, event)
+        advice = None
+        if running is not None and (event.moves or event.kind in ("gone", "came")):
+            try:
+                # What the inventory no longer lists is not among the watcher's hosts.
+                gone = watcher.gone | (set(network.names) - set(watcher.hosts) if probe is not None else set())
+                advice = review(before, belief, running(), gone=gone, seed=seed)
+            except GavotteError as error:
+                complain(f"the running placement cannot be evaluated: {error}")
+        if output is not None and belief is not before:
+            try:
+                write_network(output, belief)
+            except GavotteError as error:
+                complain(str(error))
+        tell(Told(event, advice, seed))
+
+    with closing(probe) if probe is not None else nullcontext():
+
+        def pause(seconds: float) -> bool:
+            """Waits, and takes the operations that end meanwhile."""
+            if tail is None:
+                return wait(seconds)
+            end_s = time.monotonic() + seconds
+            while True:
+                for operation in tail.read():
+                    for event in watcher.observe(operation):
+                        report(event)
+                left_s = end_s - time.monotonic()
+                stop = wait(max(0.0, min(LOOK_S, left_s)))
+                if stop or left_s <= LOOK_S:
+                    return stop
+
+        if probe is not None:
+            taken = watch(watcher, every_s=every_s, wait=pause, report=report, hosts=probe.hosts, count=count)
+        else:
+            assert tail is not None
+            taken = follow(watcher, tail, every_s=LOOK_S, wait=wait, report=report, count=count)
+    return Kept(belief, taken, len(watcher.hosts), frozenset(watcher.gone))

@@ -1,0 +1,101 @@
+"""Measures some pairs of an inventory whose hosts come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gavotte.agents import reaching, resolve_hosts
+from gavotte.errors import GavotteError
+from gavotte.measure import METHODS
+from gavotte.measure import measure as take
+from gavotte.model import transfer_times
+from gavotte.watch.detect import Edge
+
+if TYPE_CHECKING:
+    from gavotte.agents import Reach
+    from gavotte.formats.inventory import Inventory
+
+
+class Probe:
+    """Measures pairs of an inventory that may change between two calls.
+
+    The roads to the agents stay open from one call to the next, while all of them answer: over SSH, opening them takes
+    longer than measuring. The agents themselves are held for each call alone, so that others may use them in between.
+    """
+
+    def __init__(
+        self, source: str, method: str, known: Collection[str], complain: Callable[[str], None], *, seed: int = 0
+    ) -> None:
+        """Reads the inventory; opens no road yet.
+
+        Args:
+            source: of hosts, as `agents.resolve_hosts` takes it.
+            method: one of `measure.METHODS`.
+            known: hosts of the Network; others are told of, and left out.
+            complain: told, in a line, of what goes wrong.
+            seed: of every random choice.
+
+        Raises:
+            GavotteError: when there is no such method, or the inventory cannot be read.
+        """
+        if method not in METHODS:
+            raise GavotteError(f"no method {method!r}", hint=f"choose one of {', '.join(METHODS)}")
+        self._source = source
+        self._method = method
+        self._seed = seed
+        self._known = set(known)
+        self._complain = complain
+        self._told: set[str] = set()
+        self._inventory = resolve_hosts(source)
+        self._roads = ExitStack()
+        self._reach: tuple[Inventory, Reach] | None = None
+
+    def close(self) -> None:
+        """Closes the roads; the next call opens them again."""
+        self._reach = None
+        self._roads.close()
+
+    def _open(self) -> Reach:
+        if self._reach is None or self._reach[0] != self._inventory:
+            self.close()
+            self._reach = (self._inventory, self._roads.enter_context(reaching(self._inventory)))
+        return self._reach[1]
+
+    def hosts(self) -> list[str]:
+        """Who is listed now, of the Network's hosts; as before where the list cannot be read."""
+        try:
+            self._inventory = resolve_hosts(self._source)
+        except GavotteError as error:
+            self._complain(str(error))
+        listed = set(self._inventory.names)
+        if new := sorted(listed - self._known - self._told):
+            self._complain(f"not in the Network, measure and model again to place on them: {', '.join(new)}")
+            self._told |= set(new)
+        return sorted(listed & self._known)
+
+    def measure(self, pairs: Collection[Edge]) -> Mapping[Edge, float]:
+        """Seconds of one transfer on each pair that answered."""
+        there = set(self._inventory.names)
+        asked = [(source, target) for source, target in pairs if source in there and target in there]
+        if not asked:
+            return {}
+        self._seed += 1
+        try:
+            found = take(
+                self._inventory, method=self._method, pairs=asked, again=False, seed=self._seed, reach=self._open()
+            )
+        except GavotteError as error:  # all agents gone, for now
+            self.close()
+            self._complain(str(error))
+            return {}
+        if found.missing or found.lost:
+            self.close()
+        history = found.history
+        times = transfer_times(history)[0]
+        at = {name: number for number, name in enumerate(history.hosts)}
+        took = {(s, t): float(times[at[s], at[t]]) for s, t in asked}
+        return {edge: seconds for edge, seconds in took.items() if np.isfinite(seconds)}
