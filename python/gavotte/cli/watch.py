@@ -36,7 +36,7 @@ def watch(
         Path | None,
         typer.Option(
             "--observations",
-            help="Follow the times that gavotte.mpi.observing writes, beside --hosts or instead.",
+            help="Follow the times of a program's operations, beside --hosts or instead.",
             metavar="FILE.jsonl",
         ),
     ] = None,
