@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.model.synthetic import disturbed, history, truth
+from tests.model.synthetic import disturbed, history, hot, truth
 from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app
@@ -15,7 +15,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.history import write_history
 from gavotte.formats.network import read_network
 from gavotte.model import find_constant, judge
-from gavotte.model.choosing import estimate
+from gavotte.model.choosing import Choice, estimate
 from gavotte.model.findings import differing, enough, norm, recalibrate_after_s
 from gavotte.model.intervals import interval
 from gavotte.model.plot import picture
@@ -28,6 +28,31 @@ def test_the_norm_is_the_share_of_spikes_whatever_the_load(load: float) -> None:
     times = disturbed(wanted, 10, rng, spikes=0.2, band=0.02, load=load)
     # A spike x (1 + Exp(2)) stays below 1.1 once in twenty.
     assert norm(times, estimate(times, "mode"), 0.02).share == pytest.approx(0.19, abs=0.01)
+
+
+@pytest.mark.parametrize("method", ["mean", "mode+excess", "rpca+excess"])
+def test_expected_excess_is_no_part_of_what_times_are_compared_with(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(10)
+    wanted = truth(16, rng)
+    times = hot(wanted, 15, rng)
+    measured = history(8e6 / times)
+    monkeypatch.setattr("gavotte.model.constant.choose", lambda *_, **__: Choice(method))
+    found = find_constant(measured)
+    assert found.method == method
+    off = ~np.eye(16, dtype=bool)
+    slow = times > 1.5 * wanted
+    # With the excess in the constant, undisturbed values of hot pairs count, too.
+    assert judge(measured, found).norm.share == pytest.approx(slow[:, off].mean(), abs=0.02)
+    told = off & (slow.mean(axis=0) < 0.4)
+    assert found.undisturbed_bps[told] == pytest.approx((64e6 / wanted)[told], rel=0.05)
+    assert np.median((found.undisturbed_bps / found.rate_bps)[told & (slow.mean(axis=0) > 0.3)]) > 1.3
+    # The interval is that of the undisturbed rate, slower by the excess.
+    assert (found.rate_low_bps < found.rate_bps)[told].all()
+    monkeypatch.setattr("gavotte.model.constant.choose", lambda *_, **__: Choice("mode"))
+    without = find_constant(measured)
+    assert (found.rate_low_bps / found.rate_bps)[told] == pytest.approx((without.rate_low_bps / without.rate_bps)[told])
 
 
 def test_an_interval_holds_the_truth_as_often_as_it_says() -> None:

@@ -14,7 +14,7 @@ from gavotte.formats.history import Floats, History
 from gavotte.formats.network import FORMAT, Host, Network, Sharing
 from gavotte.formats.tree import tree_of
 from gavotte.model.bucket import egress_buckets
-from gavotte.model.choosing import Choice, choose, estimate
+from gavotte.model.choosing import Choice, choose, estimate, undisturbed
 from gavotte.model.estimators import ESTIMATORS
 from gavotte.model.filling import Filled, filled, filled_series
 from gavotte.model.intervals import lower_bps
@@ -33,6 +33,8 @@ class Constant:
 
     Attributes:
         rate_bps: (N, N) bulk TCP goodput, NaN on the diagonal.
+        undisturbed_bps: (N, N) the same while nothing slows a pair down (see `undisturbed`): above `rate_bps` where
+            that includes expected excess.
         rate_low_bps: (N, N) lower end of its 95 % interval (see `lower_bps`).
         band: standard deviation of the logarithm of undisturbed times.
         latency_s: (N, N) one way; NaN where never measured.
@@ -44,6 +46,7 @@ class Constant:
     """
 
     rate_bps: Floats
+    undisturbed_bps: Floats
     rate_low_bps: Floats
     band: float
     latency_s: Floats
@@ -106,9 +109,14 @@ def find_constant(history: History, *, method: str = "auto", seed: int = 0, fill
     latency_s = estimate(lasting.of(history.alpha_s), choice.method)
     guess = filled(seconds_per_byte, seed=seed) if never.any() else None
     rate_bps = 8 / (seconds_per_byte if guess is None else guess.values)
+    quiet_bps = rate_bps
+    if undisturbed(choice.method) != choice.method:
+        slower = seconds_per_byte / estimate(series, undisturbed(choice.method))
+        quiet_bps = rate_bps * (slower if guess is None else filled(slower, seed=seed).values)
     low_bps, width = lower_bps(history, rate_bps, series, spread=np.nan if guess is None else guess.spread)
     return Constant(
         rate_bps=rate_bps,
+        undisturbed_bps=quiet_bps,
         rate_low_bps=low_bps,
         band=width,
         latency_s=latency_s if guess is None else filled(latency_s, seed=seed).values,

@@ -37,11 +37,11 @@ class Findings:
     Attributes:
         method: how the constant was found.
         snapshots: how many it rests on.
-        rate_low_bps: (N, N) lower end of each pair's 95 % interval.
+        rate_low_bps: (N, N) lower end of each pair's 95 % interval, around `Constant.rate_bps`.
         rate_high_bps: (N, N) upper end.
         load: (n,) factor of each snapshot on all times at once; median 1.
         band: standard deviation of the logarithm of undisturbed times.
-        norm: how much of the snapshots is error.
+        norm: how much of the snapshots is error, by the undisturbed constant.
         gains: what decisions save; None with fewer than three snapshots or hosts.
         steps: share of pairs still off after 1 to n snapshots (the RPCA paper's Fig. 5).
         enough: snapshots from which on few pairs were off; None = more are needed.
@@ -79,7 +79,7 @@ def judge(history: History, constant: Constant) -> Findings:
         constant: what lasts.
     """
     seconds_per_byte = constant.cut.of(1 / history.beta_Bps)
-    error = norm(seconds_per_byte, 8 / constant.rate_bps, constant.band)
+    error = norm(seconds_per_byte, 8 / constant.undisturbed_bps, constant.band)
     choice = constant.choice
     if not choice.trials:
         usual = MESSAGE_BYTES * 8 / constant.rate_bps
@@ -104,7 +104,7 @@ def judge(history: History, constant: Constant) -> Findings:
         snapshots=history.snapshots,
         rate_low_bps=constant.rate_low_bps,
         rate_high_bps=constant.rate_bps**2 / constant.rate_low_bps,
-        load=load_of(seconds_per_byte, 8 / constant.rate_bps),
+        load=load_of(seconds_per_byte, 8 / constant.undisturbed_bps),
         band=constant.band,
         norm=error,
         gains=saved,
