@@ -167,6 +167,7 @@ def model(
         egress_bps, ingress_bps = _best(found.rate_bps, outside)
         least_bps = _best(found.rate_low_bps, outside)
     burst_bytes, peak_bps = (_nullable_row(values) for values in egress_buckets(history, tree))
+    excess = np.maximum(found.undisturbed_bps / found.rate_bps - 1, 0)
     return Network(
         format=FORMAT,
         hosts=[
@@ -191,6 +192,7 @@ def model(
         verdicts=list(structure.verdicts) if history.evidence else [],
         notes=[*tree.notes, *_guessed(found, int(never.sum()) - tree.size)],
         rate_low_bps=_nullable(found.rate_low_bps),
+        excess=_nullable(excess) if (excess > 0).any() else [],
         band=found.band,
     )
 
