@@ -83,19 +83,21 @@ def find_constant(history: History, *, method: str = "auto", seed: int = 0, fill
     size = len(history.hosts)
     off_diagonal = ~np.eye(size, dtype=bool)
     never = np.isnan(history.beta_Bps).all(axis=0) & off_diagonal
+    unheard = [(never | ~off_diagonal).all(axis=axis) for axis in (1, 0)]
+    if size > 1 and (names := [history.hosts[int(i)] for i in np.flatnonzero(unheard[0] | unheard[1])]):
+        out = f"leave {'them' if len(names) > 1 else 'it'} out: " + " ".join(f"--without {name}" for name in names)
+        raise GavotteError(
+            f"no path of {names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)} was measured in one of its "
+            "directions",
+            hint="measure again" if len(names) > size - 2 else f"measure again, or {out}",
+        )
     if never.any() and not fill:
         i, j = (int(x) for x in np.argwhere(never)[0])
         raise GavotteError(
             f"{int(never.sum())} of {size * (size - 1)} paths were never measured, "
             f"first {history.hosts[i]} to {history.hosts[j]}",
-            hint="measure again, leave the hosts out, or guess what is missing with --fill",
+            hint="measure again, leave hosts out with --without, or guess what is missing with --fill",
         )
-    for alone in ((never | ~off_diagonal).all(axis=axis) for axis in (1, 0)):
-        if size > 1 and alone.any():
-            raise GavotteError(
-                f"no path of {history.hosts[int(alone.argmax())]} was measured in one of its directions",
-                hint="measure again, or leave the host out",
-            )
     times = transfer_times(history)
     lasting = cut(times) if method == "auto" else Cut(times, 0.0, ())
     choice = Choice(method)
