@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from gavotte.formats.history import write_history
 from gavotte.formats.network import read_network
 from gavotte.model import find_constant, judge
 from gavotte.model.choosing import Choice, estimate
-from gavotte.model.findings import differing, enough, norm, recalibrate_after_s
+from gavotte.model.findings import differing, enough, looked_at, norm, recalibrate_after_s, steps
 from gavotte.model.intervals import interval
 from gavotte.model.plot import picture
 
@@ -84,6 +85,40 @@ def test_enough_is_where_it_stays_good() -> None:
     assert enough([0.05, 0.05, 0.0]) == 1
     assert enough([0.5, 0.3, 0.0]) is None
     assert enough([0.0]) is None
+
+
+@pytest.mark.parametrize("snapshots", [1, 2, 16, 17, 20, 33, 100, 1000, 100_000])
+def test_a_long_series_is_looked_at_a_few_times(snapshots: int) -> None:
+    after = looked_at(snapshots)
+    assert after == sorted(set(after))
+    assert len(after) <= 32
+    assert after[-1] == snapshots
+    assert after[:16] == list(range(1, min(16, snapshots) + 1))
+
+
+def test_steps_are_told_by_their_snapshots(tmp_path: Path) -> None:
+    rng = np.random.default_rng(11)
+    times = disturbed(truth(5, rng), 400, rng, spikes=0.0, band=0.02)
+    times[:100] = disturbed(truth(5, rng), 100, rng)
+    measured = history(8e6 / times)
+    found = find_constant(measured, method="median")
+    findings = judge(measured, found)
+    assert len(findings.steps) == len(findings.step_snapshots) <= 32
+    assert findings.steps == steps(times, "median")
+    assert findings.enough is not None
+    assert findings.enough in [k for k in findings.step_snapshots if k > 100]
+    assert f"{findings.enough} of 400 snapshots were enough" in findings.advice[1]
+    assert enough([0.5, 0.4, 0.05, 0.0], [1, 2, 40, 400]) == 40
+    # The axis ends at the number of snapshots, not at that of points.
+    svg = picture(found, findings, kind="svg")
+    assert svg != picture(found, replace(findings, step_snapshots=list(range(1, len(findings.steps) + 1))), kind="svg")
+    source = tmp_path / "h.npz"
+    write_history(source, measured)
+    run = CliRunner().invoke(app, ["model", str(source), "--method", "last", "--json"])
+    assert run.exit_code == 0, run.output
+    constant = json.loads(run.stdout)["constant"]
+    assert len(constant["steps"]) == len(constant["step_snapshots"])
+    assert constant["step_snapshots"][-1] == 400
 
 
 def test_one_factor_for_all_pairs_is_no_difference() -> None:

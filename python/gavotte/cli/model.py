@@ -103,6 +103,7 @@ def _document(constant: Constant, findings: Findings) -> dict[str, Any]:
             for trial in constant.choice.trials
         ],
         "steps": findings.steps,
+        "step_snapshots": findings.step_snapshots,
         "enough": findings.enough,
         "recalibrate_after_s": findings.recalibrate_after_s,
         "moved_share": findings.moved_share,

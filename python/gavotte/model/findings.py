@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,9 @@ TOLERANCE = 0.10
 
 NEAR_ENOUGH = 0.10
 """Share of pairs that may still be off: section V-C chooses its time step so."""
+
+STEPS = 16
+"""Of Fig. 5: so many first numbers of snapshots, and at most as many above. Each costs one estimate of all till then."""
 
 VOLATILE = 0.5
 """Norm above which the RPCA paper, section V-E, finds tuning to gain little."""
@@ -83,12 +87,18 @@ def norm(times: Floats, constant: Floats, width: float) -> Norm:
     return Norm(float((off > TOLERANCE).mean()), TOLERANCE, float((off > wide).mean()), wide)
 
 
+def looked_at(snapshots: int) -> list[int]:
+    """After how many snapshots `steps` looks: each up to `STEPS`, then at most as many, ever farther apart, and all."""
+    above = np.rint(np.geomspace(STEPS, snapshots, STEPS + 1)).astype(int) if snapshots > STEPS else []
+    return [*range(1, min(snapshots, STEPS) + 1), *sorted({int(k) for k in above} - {STEPS})]
+
+
 def steps(times: Floats, method: str, *, seed: int = 0) -> list[float]:
     """The RPCA paper's Fig. 5: the constant from the first k snapshots against that from all.
 
     Returns:
-        For k = 1 to n, the share of pairs that differ by more than `TOLERANCE`, one factor for all pairs taken out. Of
-        more than `MAX_HOSTS` hosts, so many at random.
+        For each k of `looked_at`, the share of pairs that differ by more than `TOLERANCE`, one factor for all pairs
+        taken out. Of more than `MAX_HOSTS` hosts, so many at random.
     """
     size = times.shape[1]
     if size > MAX_HOSTS:
@@ -96,7 +106,7 @@ def steps(times: Floats, method: str, *, seed: int = 0) -> list[float]:
         times = np.ascontiguousarray(times[:, kept][:, :, kept])
     whole = estimate(times, method)
     shares = []
-    for count in range(1, len(times) + 1):
+    for count in looked_at(len(times)):
         part = estimate(times[:count], method) if count < len(times) else whole
         shares.append(differing(part, whole))
     return shares
@@ -111,15 +121,20 @@ def differing(one: Floats, other: Floats) -> float:
     return float((np.abs(ratio / np.median(ratio) - 1) > TOLERANCE).mean())
 
 
-def enough(shares: list[float]) -> int | None:
+def enough(shares: Sequence[float], after: Sequence[int] | None = None) -> int | None:
     """The least number of snapshots from which on at most `NEAR_ENOUGH` of the pairs are off; None = more are needed.
 
     All snapshots agree with themselves, so the last step shows nothing.
+
+    Args:
+        shares: as `steps` gives them.
+        after: of how many snapshots each is; None = 1, 2, 3 and so on.
     """
     good = [share <= NEAR_ENOUGH for share in shares[:-1]]
     if not good or not good[-1]:
         return None
-    return len(good) - next((k for k, ok in enumerate(reversed(good)) if not ok), len(good)) + 1
+    first = len(good) - next((k for k, ok in enumerate(reversed(good)) if not ok), len(good))
+    return first + 1 if after is None else after[first]
 
 
 def gains(choice: Choice, method: str) -> Gains | None:

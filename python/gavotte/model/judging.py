@@ -20,6 +20,7 @@ from gavotte.model.findings import (
     Norm,
     enough,
     gains,
+    looked_at,
     norm,
     recalibrate_after_s,
     steps,
@@ -43,8 +44,9 @@ class Findings:
         band: standard deviation of the logarithm of undisturbed times.
         norm: how much of the snapshots is error, by the undisturbed constant.
         gains: what decisions save; None with fewer than three snapshots or hosts.
-        steps: share of pairs still off after 1 to n snapshots (the RPCA paper's Fig. 5).
-        enough: snapshots from which on few pairs were off; None = more are needed.
+        steps: share of pairs still off after so many snapshots (the RPCA paper's Fig. 5).
+        step_snapshots: how many those are, of each of `steps`; the last are all.
+        enough: the least of those from which on few pairs were off; None = more are needed.
         recalibrate_after_s: how long to trust it; None = not known.
         moved_share: of pairs that moved during the calibration.
         moved_hosts: names of those that moved as a whole.
@@ -62,6 +64,7 @@ class Findings:
     norm: Norm
     gains: Gains | None
     steps: list[float]
+    step_snapshots: list[int]
     enough: int | None
     recalibrate_after_s: float | None
     moved_share: float
@@ -87,14 +90,15 @@ def judge(history: History, constant: Constant) -> Findings:
         choice = trials(whole, candidates=sorted({BASE, constant.method}), seed=constant.seed)
     saved = gains(choice, constant.method)
     shares = steps(constant.cut.times, constant.method, seed=constant.seed)
-    needed = enough(shares)
+    after = looked_at(history.snapshots)
+    needed = enough(shares, after)
     after_s = recalibrate_after_s(transfer_times(history), history.time_s)
     measured = np.asarray(np.isfinite(seconds_per_byte).any(axis=0))
     subset = _subset(constant, measured)
     moved_hosts = tuple(history.hosts[host] for host in constant.cut.hosts)
     advice = (
         _worth(error, saved),
-        _snapshots(shares, needed),
+        _snapshots(shares, after, needed),
         _again(after_s, history.snapshots),
         *_some(constant, measured, subset),
         *_moved(constant.cut.share, moved_hosts),
@@ -109,6 +113,7 @@ def judge(history: History, constant: Constant) -> Findings:
         norm=error,
         gains=saved,
         steps=shares,
+        step_snapshots=after,
         enough=needed,
         recalibrate_after_s=after_s,
         moved_share=constant.cut.share,
@@ -162,16 +167,17 @@ def _worth(error: Norm, saved: Gains | None) -> str:
     return f"tuning will not pay here, the gain may be none: {both}"
 
 
-def _snapshots(shares: list[float], needed: int | None) -> str:
+def _snapshots(shares: list[float], after: list[int], needed: int | None) -> str:
     if len(shares) < 3:
         return "take more snapshots to see how many are enough"
     if needed is None:
+        newest = after[-1] - after[-2]
         return (
-            f"{len(shares)} snapshots are not enough: the last one changed {100 * shares[-2]:.0f} % of the pairs "
-            f"by more than {100 * TOLERANCE:.0f} %"
+            f"{after[-1]} snapshots are not enough: the last {newest if newest > 1 else 'one'} changed "
+            f"{100 * shares[-2]:.0f} % of the pairs by more than {100 * TOLERANCE:.0f} %"
         )
     return (
-        f"{needed} of {len(shares)} snapshots were enough: from then on at most {100 * NEAR_ENOUGH:.0f} % of the pairs "
+        f"{needed} of {after[-1]} snapshots were enough: from then on at most {100 * NEAR_ENOUGH:.0f} % of the pairs "
         f"were more than {100 * TOLERANCE:.0f} % off the constant of all"
     )
 

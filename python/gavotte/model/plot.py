@@ -25,7 +25,7 @@ def picture(constant: Constant, findings: Findings, *, kind: str = "png") -> byt
     """
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    left.plot(range(1, len(findings.steps) + 1), [100 * share for share in findings.steps], "o-")
+    left.plot(findings.step_snapshots, [100 * share for share in findings.steps], "o-")
     left.axhline(100 * NEAR_ENOUGH, color="0.6", linestyle=":")
     left.set_xlabel("snapshots")
     left.set_ylabel(f"pairs more than {100 * TOLERANCE:.0f} % off [%]")

@@ -55,7 +55,12 @@ def settled(times: Floats, *, method: str = "mode", seed: int = 0) -> Settled:
     snapshots = len(times)
     first = times[: max(0, snapshots - AGREEING)]
     # What is never measured is not used; what the first snapshots lack cannot be compared.
-    if snapshots <= AGREEING or size < 2 or bool((np.isnan(first).all(axis=0) & measured).any()) or not reached(measured):
+    if (
+        snapshots <= AGREEING
+        or size < 2
+        or bool((np.isnan(first).all(axis=0) & measured).any())
+        or not reached(measured)
+    ):
         return Settled(False, ())
     roots = rng.permutation(size)[:ROOTS].tolist()
     newest = estimate(times, method)
