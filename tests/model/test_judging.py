@@ -170,6 +170,18 @@ def test_a_single_snapshot_is_judged_too() -> None:
     assert len(findings.advice) == 3
 
 
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("count", [1, 4])
+def test_one_or_two_hosts_are_judged_without_gains(size: int, count: int) -> None:
+    rng = np.random.default_rng(12)
+    few = history(8e6 / disturbed(truth(size, rng), count, rng))
+    for method in ("auto", "mode", "mean", "rpca"):
+        findings = judge(few, find_constant(few, method=method))
+        assert findings.subset is None
+        assert findings.gains is None
+        assert "at least 3 of each" in findings.advice[0]
+
+
 def test_the_command_prints_and_draws_it(tmp_path: Path) -> None:
     rng = np.random.default_rng(8)
     source, target, drawing = tmp_path / "h.npz", tmp_path / "n.json", tmp_path / "p.svg"

@@ -127,6 +127,8 @@ def judge(history: History, constant: Constant) -> Findings:
 def _subset(constant: Constant, measured: Mask) -> SubsetCost | None:
     """Trees over the measured pairs alone; where all were measured, over 2 log2 N out of each host."""
     size = len(measured)
+    if size < 3:
+        return None
     if constant.guess is None:
         degree = usual_degree(size)
         if degree > WORTH_LEAVING_OUT * (size - 1):
