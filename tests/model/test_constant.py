@@ -53,7 +53,7 @@ def test_a_pair_never_measured_is_named() -> None:
 
 @pytest.mark.parametrize("fill", [(), ("--fill",)])
 def test_a_host_that_was_not_reached_can_be_left_out(tmp_path: Path, fill: tuple[str, ...]) -> None:
-    values = np.arange(1, 26).reshape(1, 5, 5) * 1e6
+    values = np.arange(1.0, 26.0).reshape(1, 5, 5) * 1e6
     values[:, 3] = values[:, :, 3] = np.nan
     values[:, :, 1] = np.nan
     source = tmp_path / "h.npz"

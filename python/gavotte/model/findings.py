@@ -9,18 +9,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from gavotte.formats.history import Floats
+from gavotte.formats.norm import TOLERANCE, norm_of
 from gavotte.model.choosing import MAX_HOSTS, Choice, Trial, estimate
-from gavotte.model.estimators import Z95, band, load_of
+from gavotte.model.estimators import Z95, band
 from gavotte.model.intervals import MEDIAN_PENALTY
-
-TOLERANCE = 0.10
-"""A time off by more than this share counts as error: the RPCA paper's zero norm needs a tolerance, and gives none."""
 
 NEAR_ENOUGH = 0.10
 """Share of pairs that may still be off: section V-C chooses its time step so."""
 
 STEPS = 16
-"""Of Fig. 5: so many first numbers of snapshots, and at most as many above. Each costs one estimate of all till then."""
+"""Of Fig. 5: so many first numbers of snapshots, and at most as many above. Each costs one estimate."""
 
 VOLATILE = 0.5
 """Norm above which the RPCA paper, section V-E, finds tuning to gain little."""
@@ -70,27 +68,22 @@ class Gains:
 
 
 def norm(times: Floats, constant: Floats, width: float) -> Norm:
-    """`Norm(N_E)` of the RPCA paper, section IV-A, with the load of each snapshot taken out first.
-
-    Without that, a load that varies by 30 % reads as 0.7 to 0.9 where 0.12 is true.
+    """`Norm(N_E)` at both tolerances; see `norm_of`.
 
     Args:
         times: (n, N, N), NaN = not measured.
-        constant: (N, N) in the same unit.
+        constant: (N, N), undisturbed.
         width: of the band.
     """
-    off = np.abs(_free(times, constant) - 1)
-    off = off[np.isfinite(off)]
-    wide = 3 * width
-    if not off.size:
-        return Norm(0.0, TOLERANCE, 0.0, wide)
-    return Norm(float((off > TOLERANCE).mean()), TOLERANCE, float((off > wide).mean()), wide)
+    return Norm(norm_of(times, constant), TOLERANCE, norm_of(times, constant, tolerance=3 * width), 3 * width)
 
 
 def looked_at(snapshots: int) -> list[int]:
     """After how many snapshots `steps` looks: each up to `STEPS`, then at most as many, ever farther apart, and all."""
-    above = np.rint(np.geomspace(STEPS, snapshots, STEPS + 1)).astype(int) if snapshots > STEPS else []
-    return [*range(1, min(snapshots, STEPS) + 1), *sorted({int(k) for k in above} - {STEPS})]
+    if snapshots <= STEPS:
+        return list(range(1, snapshots + 1))
+    above = {round(k) for k in np.geomspace(STEPS, snapshots, STEPS + 1).tolist()}
+    return [*range(1, STEPS), *sorted(above)]
 
 
 def steps(times: Floats, method: str, *, seed: int = 0) -> list[float]:
@@ -177,11 +170,6 @@ def recalibrate_after_s(times: Floats, time_s: Floats) -> float | None:
     least = 3 / (times.shape[1] * max(1, half))
     trusted_s = NEAR_ENOUGH * (span_s / 2) / max(share, least)
     return float(trusted_s if share > least else max(trusted_s, span_s))
-
-
-def _free(times: Floats, constant: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(times / (load_of(times, constant)[:, None, None] * constant))
 
 
 def _interval(shares: Floats) -> Interval:

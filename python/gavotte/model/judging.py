@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gavotte.formats.history import Floats, History
+from gavotte.formats.norm import TOLERANCE
 from gavotte.model.choosing import BASE, trials
 from gavotte.model.constant import MESSAGE_BYTES, Constant, transfer_times
 from gavotte.model.estimators import load_of
 from gavotte.model.filling import filled_series
 from gavotte.model.findings import (
     NEAR_ENOUGH,
-    TOLERANCE,
     VOLATILE,
     Gains,
     Interval,

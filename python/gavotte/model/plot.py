@@ -7,8 +7,9 @@ import io
 import numpy as np
 from matplotlib.figure import Figure
 
+from gavotte.formats.norm import TOLERANCE
 from gavotte.model.constant import Constant
-from gavotte.model.findings import NEAR_ENOUGH, TOLERANCE
+from gavotte.model.findings import NEAR_ENOUGH
 from gavotte.model.judging import Findings
 
 
