@@ -131,7 +131,10 @@ def enough(shares: Sequence[float], after: Sequence[int] | None = None) -> int |
 
 
 def gains(choice: Choice, method: str) -> Gains | None:
-    """What the held-out trials say of a method; None where nothing was held out."""
+    """What the held-out trials say of a method; None where nothing was held out.
+
+    Of a method that the same trials have chosen it is somewhat too much: the best of several had luck, too.
+    """
     chosen, base, plain = choice.trial(method), choice.trial("mean"), choice.untuned
     if chosen is None or base is None or plain is None:
         return None
