@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gavotte.errors import FormatError
+from gavotte.errors import FormatError, GavotteError
+from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import History, Proof, read_history, write_history
 
 
@@ -37,6 +38,30 @@ def test_round_trip(tmp_path: Path) -> None:
     for key, value in vars(history).items():
         np.testing.assert_array_equal(getattr(back, key), value)
     assert back.answered == 6
+
+
+def test_a_host_left_out_leaves_with_all_that_is_told_of_it(tmp_path: Path) -> None:
+    proof = Proof.empty((2, 3, 3))
+    proof.low_Bps[...] = np.arange(18).reshape(2, 3, 3)
+    rates = {"alone_bps": [1.0], "together_bps": [1.0], "sum_bps": 1.0, "low_bps": 1.0, "high_bps": 1.0}
+    evidence = tuple(
+        Evidence.model_validate(rates | {"pairs": [pair], "overlap_s": 1.0, "verdict": "unknown"})
+        for pair in (("a", "b"), ("a", "c"))
+    )
+    addresses = np.arange(9).astype(np.str_).reshape(3, 3, 1)
+    left = replace(example(), proof=proof, evidence=evidence, hop_addresses=addresses).without(["b"])
+    assert left.hosts == ("a", "c")
+    assert left.evidence == evidence[1:]
+    assert left.hops.tolist() == [[0, 2], [2, 0]]
+    assert left.cpus.tolist() == [4.0, 2.0]
+    assert left.proof is not None
+    assert left.proof.low_Bps[1].tolist() == [[9.0, 11.0], [15.0, 17.0]]
+    assert left.hop_addresses is not None
+    assert left.hop_addresses[..., 0].tolist() == [["0", "2"], ["6", "8"]]
+    write_history(tmp_path / "h.npz", left)
+    assert read_history(tmp_path / "h.npz").hosts == left.hosts
+    with pytest.raises(GavotteError, match="no host is left"):
+        left.without(["a", "c"])
 
 
 def test_proofs_survive_and_unknown_verdicts_do_not(tmp_path: Path) -> None:

@@ -136,6 +136,14 @@ def change(document: dict[str, Any], **values: Any) -> str:
         ("n.network.json", change(NETWORK, rate_bps=[[None, 1.0]]), "rate_bps", "1 rows for 2 hosts"),
         ("n.network.json", change(NETWORK, rate_bps=[[None, 1.0], [1.0]]), "rate_bps[1]", "1 entries"),
         ("n.network.json", change(NETWORK, rate_bps=[[None, 0], [1, None]]), "rate_bps[0][1]", "greater than 0"),
+        ("n.network.json", change(NETWORK, excess=[[None, 1.0]]), "excess", "1 rows for 2 hosts"),
+        (
+            "n.network.json",
+            change(NETWORK, excess=[[None, 0], [-0.1, None]]),
+            "excess[1][0]",
+            "greater than or equal to 0",
+        ),
+        ("n.network.json", change(NETWORK, excess=[[None, 0], [1e999, None]]), "", "Infinity"),
         ("n.network.json", '{"format": NaN}', "", "NaN"),
         ("p.placement.json", json.dumps({**PLACEMENT, "format": "x"}), "format", "gavotte/placement/1"),
         (

@@ -49,6 +49,13 @@ def disturbed(
     return np.asarray(times * rng.lognormal(0, band, shape) * slow * loads[:, None, None])
 
 
+def hot(times: Floats, count: int, rng: np.random.Generator, *, share: float = 0.3) -> Floats:
+    """(n, N, N) snapshots; that share of the pairs takes 2.5 times as long, each third time."""
+    shape = (count, *times.shape)
+    slow = (rng.random(times.shape) < share) & (rng.random(shape) < 1 / 3)
+    return np.asarray(times * rng.lognormal(0, 0.02, shape) * np.where(slow, 2.5, 1.0))
+
+
 def error(found: Floats, wanted: Floats) -> float:
     """Root mean square of relative errors, one factor for all taken out."""
     ratio = (found / wanted)[np.isfinite(wanted)]

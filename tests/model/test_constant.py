@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from tests.model.synthetic import history
+from typer.testing import CliRunner
 
+from gavotte.cli.verbs import app
 from gavotte.errors import GavotteError
+from gavotte.formats.history import write_history
 from gavotte.model import model
 
 
@@ -43,3 +49,25 @@ def test_a_pair_never_measured_is_named() -> None:
     values[0, 1, 2] = np.nan
     with pytest.raises(GavotteError, match="h1 to h2"):
         model(history(values))
+
+
+@pytest.mark.parametrize("fill", [(), ("--fill",)])
+def test_a_host_that_was_not_reached_can_be_left_out(tmp_path: Path, fill: tuple[str, ...]) -> None:
+    values = np.arange(1.0, 26.0).reshape(1, 5, 5) * 1e6
+    values[:, 3] = values[:, :, 3] = np.nan
+    values[:, :, 1] = np.nan
+    source = tmp_path / "h.npz"
+    write_history(source, history(values))
+    refused = CliRunner().invoke(app, ["model", str(source), *fill])
+    assert isinstance(refused.exception, GavotteError)
+    assert "h1 and 1 more" in refused.exception.message
+    assert refused.exception.hint.endswith("leave them out: --without h1 --without h3")
+    words = ["model", str(source), "--without", "h1", "--without", "h3", "--json"]
+    run = CliRunner().invoke(app, words)
+    assert run.exit_code == 0, run.output
+    document = json.loads(run.stdout)
+    assert [host["name"] for host in document["hosts"]] == ["h0", "h2", "h4"]
+    assert document["rate_bps"][1] == [pytest.approx(8 * 11e6), None, pytest.approx(8 * 15e6)]
+    unknown = CliRunner().invoke(app, [*words, "--without", "h9"])
+    assert isinstance(unknown.exception, GavotteError)
+    assert str(unknown.exception) == "no host 'h9' to leave out; the History has h0, h1, h2, h3, h4"

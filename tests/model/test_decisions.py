@@ -75,6 +75,21 @@ def test_calibration_ends_when_the_decision_stays() -> None:
     assert max(settled(changed).regrets) > 0.01
 
 
+def test_hosts_that_never_answered_do_not_keep_calibration_going() -> None:
+    rng = np.random.default_rng(2)
+    times = disturbed(truth(12, rng), 5, rng, spikes=0.0, band=0.001)
+    times[:, [3, 7]] = np.nan
+    times[:, :, [3, 7]] = np.nan
+    assert settled(times).stop
+    there = np.delete(np.delete(times, [3, 7], axis=1), [3, 7], axis=2)
+    assert settled(times) == settled(there)
+    assert not settled(np.full((5, 4, 4), np.nan)).stop
+    # One that fell silent is still there, by what it did before.
+    times[3:, 5] = np.nan
+    times[3:, :, 5] = np.nan
+    assert settled(times).stop
+
+
 @pytest.mark.parametrize(("size", "degree"), [(2, 1), (5, 4), (16, 8), (33, 11)])
 def test_rings_give_every_host_as_many_pairs_each_way(size: int, degree: int) -> None:
     chosen = random_rings(size, degree, seed=4)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.model.synthetic import disturbed, history, truth
+from tests.model.synthetic import disturbed, history, hot, truth
 from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app
@@ -87,6 +87,20 @@ def test_a_sparse_history_becomes_a_network_only_when_asked() -> None:
     assert findings.subset is not None
     assert findings.gains is not None
     assert any("of the pairs were measured" in text for text in findings.advice)
+
+
+def test_a_guess_is_as_disturbed_as_what_it_rests_on() -> None:
+    rng = np.random.default_rng(9)
+    measured = history(8e6 / sparse(hot(truth(SIZE, rng), 8, rng)))
+    constant = find_constant(measured, method="mean", fill=True)
+    excess = np.array(model(measured, constant=constant).excess, dtype=np.float64)
+    never = np.isnan(measured.beta_Bps).all(axis=0) & ~np.eye(SIZE, dtype=bool)
+    assert np.isnan(excess.diagonal()).all()
+    assert excess[never].min() >= 0
+    assert excess[never].max() <= np.nanmax(excess[~never])
+    undisturbed = find_constant(measured, method="mode", fill=True).rate_bps[~never]
+    np.testing.assert_allclose(constant.undisturbed_bps[~never], undisturbed)
+    assert judge(measured, constant).measured_share < 1
 
 
 def test_a_whole_history_says_what_some_pairs_would_have_done() -> None:

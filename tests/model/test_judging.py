@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.model.synthetic import disturbed, history, truth
+from tests.model.synthetic import disturbed, history, hot, truth
 from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app
@@ -15,8 +16,8 @@ from gavotte.errors import GavotteError
 from gavotte.formats.history import write_history
 from gavotte.formats.network import read_network
 from gavotte.model import find_constant, judge
-from gavotte.model.choosing import estimate
-from gavotte.model.findings import differing, enough, norm, recalibrate_after_s
+from gavotte.model.choosing import Choice, estimate
+from gavotte.model.findings import differing, enough, looked_at, norm, recalibrate_after_s, steps
 from gavotte.model.intervals import interval
 from gavotte.model.plot import picture
 
@@ -28,6 +29,31 @@ def test_the_norm_is_the_share_of_spikes_whatever_the_load(load: float) -> None:
     times = disturbed(wanted, 10, rng, spikes=0.2, band=0.02, load=load)
     # A spike x (1 + Exp(2)) stays below 1.1 once in twenty.
     assert norm(times, estimate(times, "mode"), 0.02).share == pytest.approx(0.19, abs=0.01)
+
+
+@pytest.mark.parametrize("method", ["mean", "mode+excess", "rpca+excess"])
+def test_expected_excess_is_no_part_of_what_times_are_compared_with(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(10)
+    wanted = truth(16, rng)
+    times = hot(wanted, 15, rng)
+    measured = history(8e6 / times)
+    monkeypatch.setattr("gavotte.model.constant.choose", lambda *_, **__: Choice(method))
+    found = find_constant(measured)
+    assert found.method == method
+    off = ~np.eye(16, dtype=bool)
+    slow = times > 1.5 * wanted
+    # With the excess in the constant, undisturbed values of hot pairs count, too.
+    assert judge(measured, found).norm.share == pytest.approx(slow[:, off].mean(), abs=0.02)
+    told = off & (slow.mean(axis=0) < 0.4)
+    assert found.undisturbed_bps[told] == pytest.approx((64e6 / wanted)[told], rel=0.05)
+    assert np.median((found.undisturbed_bps / found.rate_bps)[told & (slow.mean(axis=0) > 0.3)]) > 1.3
+    # The interval is that of the undisturbed rate, slower by the excess.
+    assert (found.rate_low_bps < found.rate_bps)[told].all()
+    monkeypatch.setattr("gavotte.model.constant.choose", lambda *_, **__: Choice("mode"))
+    without = find_constant(measured)
+    assert (found.rate_low_bps / found.rate_bps)[told] == pytest.approx((without.rate_low_bps / without.rate_bps)[told])
 
 
 def test_an_interval_holds_the_truth_as_often_as_it_says() -> None:
@@ -59,6 +85,40 @@ def test_enough_is_where_it_stays_good() -> None:
     assert enough([0.05, 0.05, 0.0]) == 1
     assert enough([0.5, 0.3, 0.0]) is None
     assert enough([0.0]) is None
+
+
+@pytest.mark.parametrize("snapshots", [1, 2, 16, 17, 20, 33, 100, 1000, 100_000])
+def test_a_long_series_is_looked_at_a_few_times(snapshots: int) -> None:
+    after = looked_at(snapshots)
+    assert after == sorted(set(after))
+    assert len(after) <= 32
+    assert after[-1] == snapshots
+    assert after[:16] == list(range(1, min(16, snapshots) + 1))
+
+
+def test_steps_are_told_by_their_snapshots(tmp_path: Path) -> None:
+    rng = np.random.default_rng(11)
+    times = disturbed(truth(5, rng), 400, rng, spikes=0.0, band=0.02)
+    times[:100] = disturbed(truth(5, rng), 100, rng)
+    measured = history(8e6 / times)
+    found = find_constant(measured, method="median")
+    findings = judge(measured, found)
+    assert len(findings.steps) == len(findings.step_snapshots) <= 32
+    assert findings.steps == steps(times, "median")
+    assert findings.enough is not None
+    assert findings.enough in [k for k in findings.step_snapshots if k > 100]
+    assert f"{findings.enough} of 400 snapshots were enough" in findings.advice[1]
+    assert enough([0.5, 0.4, 0.05, 0.0], [1, 2, 40, 400]) == 40
+    # The axis ends at the number of snapshots, not at that of points.
+    svg = picture(found, findings, kind="svg")
+    assert svg != picture(found, replace(findings, step_snapshots=list(range(1, len(findings.steps) + 1))), kind="svg")
+    source = tmp_path / "h.npz"
+    write_history(source, measured)
+    run = CliRunner().invoke(app, ["model", str(source), "--method", "last", "--json"])
+    assert run.exit_code == 0, run.output
+    constant = json.loads(run.stdout)["constant"]
+    assert len(constant["steps"]) == len(constant["step_snapshots"])
+    assert constant["step_snapshots"][-1] == 400
 
 
 def test_one_factor_for_all_pairs_is_no_difference() -> None:
@@ -108,6 +168,18 @@ def test_a_single_snapshot_is_judged_too() -> None:
     assert findings.gains is None
     assert findings.method == "median"
     assert len(findings.advice) == 3
+
+
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("count", [1, 4])
+def test_one_or_two_hosts_are_judged_without_gains(size: int, count: int) -> None:
+    rng = np.random.default_rng(12)
+    few = history(8e6 / disturbed(truth(size, rng), count, rng))
+    for method in ("auto", "mode", "mean", "rpca"):
+        findings = judge(few, find_constant(few, method=method))
+        assert findings.subset is None
+        assert findings.gains is None
+        assert "at least 3 of each" in findings.advice[0]
 
 
 def test_the_command_prints_and_draws_it(tmp_path: Path) -> None:

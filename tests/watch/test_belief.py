@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
+import numpy as np
 import pytest
+from tests.model.synthetic import history, hot, truth
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App, Constraints, Task, Transfer
 from gavotte.formats.network import FORMAT, Group, Host, Network
+from gavotte.model import model
 from gavotte.place import evaluate
-from gavotte.watch import Event, Move
+from gavotte.watch import Event, Move, Watcher
 from gavotte.watch.belief import MESSAGE_BYTES, expected_times, renewed, without
+from gavotte.watch.detect import Edge
 from gavotte.watch.running import Running, review
 
 NAMES = ["a", "b", "c", "d"]
@@ -32,6 +38,33 @@ def test_times_are_latency_and_bytes_over_rate() -> None:
     times = expected_times(network())
     assert len(times) == 12
     assert times["a", "b"] == pytest.approx(0.001 + 0.064)
+
+
+def test_expected_excess_is_in_rates_and_not_in_times_to_watch_by() -> None:
+    excess = [[None, 0.6, 0.0, None], *([None] * 4 for _ in range(3))]
+    before = network().model_copy(update={"excess": excess})
+    times = expected_times(before)
+    assert times["a", "b"] == pytest.approx(0.001 + 0.064 / 1.6)
+    assert times["a", "c"] == times["b", "a"] == pytest.approx(0.001 + 0.064)
+    after = renewed(before, moved("a", "b", 8e8))
+    assert after.rate_bps[0][1] == pytest.approx(5e8)
+    assert expected_times(after)["a", "b"] == pytest.approx(0.001 + 0.08)
+
+
+@pytest.mark.parametrize("method", ["auto", "mean"])
+def test_quiet_times_of_hot_pairs_are_no_moves(method: str) -> None:
+    rng = np.random.default_rng(2)
+    wanted = truth(10, rng)
+    learnt = model(history(8e6 / hot(wanted, 12, rng, share=0.4)), method=method)
+    assert learnt.excess
+    assert learnt.band is not None
+    at = {name: i for i, name in enumerate(learnt.names)}
+
+    def quiet(pairs: Collection[Edge]) -> Mapping[Edge, float]:
+        return {(s, t): 1e-4 + wanted[at[s], at[t]] * float(rng.lognormal(0, 0.02)) for s, t in pairs}
+
+    watcher = Watcher(expected_times(learnt), max(0.03, learnt.band), quiet)
+    assert [event for _ in range(60) for event in watcher.tick()] == []
 
 
 def test_rates_and_caps_follow_what_moved() -> None:
@@ -84,7 +117,7 @@ def test_hosts_that_are_gone_take_their_rows_and_their_groups_with_them() -> Non
     assert after.names == ["b", "d"]
     assert after.rate_low_bps == [[None, 9e8], [9e8, None]]
     assert [(group.name, group.members) for group in after.groups] == [("pod", ["b", "d"]), ("r1", ["d"])]
-    assert without(before, ()) is before
+    assert without(before, ()) == before
     with pytest.raises(GavotteError, match="no host is left"):
         without(before, set(NAMES))
 

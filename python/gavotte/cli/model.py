@@ -40,6 +40,10 @@ def model(
     fill: Annotated[
         bool, typer.Option("--fill", help="Guess pairs that were never measured from their hosts' others.")
     ] = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", help="Leave this host out; may be repeated.", metavar="HOST"),
+    ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -58,7 +62,7 @@ def model(
     picture_kind = plot.suffix.removeprefix(".") if plot is not None else ""
     if plot is not None and picture_kind not in PICTURES:
         raise GavotteError(f"--plot {plot}: no such kind of picture", hint=f"end it in .{', .'.join(PICTURES)}")
-    measured = read_history(history)
+    measured = read_history(history).without(without or ())
     constant = find_constant(measured, method=method, seed=seed, fill=fill)
     network = learn(measured, sharing=kinds[sharing], constant=constant)
     findings = judge(measured, constant)
@@ -99,6 +103,7 @@ def _document(constant: Constant, findings: Findings) -> dict[str, Any]:
             for trial in constant.choice.trials
         ],
         "steps": findings.steps,
+        "step_snapshots": findings.step_snapshots,
         "enough": findings.enough,
         "recalibrate_after_s": findings.recalibrate_after_s,
         "moved_share": findings.moved_share,

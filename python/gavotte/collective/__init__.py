@@ -2,11 +2,12 @@
 
 from gavotte.collective.building import build_shim
 from gavotte.collective.drawing import draw
-from gavotte.collective.noise import Noisy, norm_of, with_noise
+from gavotte.collective.noise import Noisy, with_noise
 from gavotte.collective.pairs import history_pairs
 from gavotte.collective.planning import ALGORITHMS, OPERATIONS, plan
 from gavotte.collective.replaying import replay
 from gavotte.collective.shim import shim_text
+from gavotte.formats.norm import norm_of
 
 __all__ = [
     "ALGORITHMS",

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gavotte.errors import GavotteError
 from gavotte.formats.history import Floats, History
+from gavotte.formats.norm import TOLERANCE, norm_of_logarithms
 
 STEP = 0.01
 """Each step of the walk changes each value by 1 %, up or down: the paper's figure."""
-
-TOLERANCE = 0.10
-"""A value within 10 % of the constant is no error. The paper's zero norm has no tolerance, and would then be 1."""
 
 MOST_STEPS = 20_000
 
@@ -34,35 +31,6 @@ class Noisy:
     steps: int
 
 
-def norm_of(per_byte_s: Floats, tolerance: float = TOLERANCE) -> float:
-    """Norm(N_E): the share of values that differ from the pair's constant by more than the tolerance.
-
-    Constant and load come from medians of logarithms: first of each pair over time, then of each snapshot over pairs,
-    which takes a load common to all pairs of a snapshot out; twice.
-
-    Args:
-        per_byte_s: (n, N, N) transfer times, NaN = not measured; diagonals are not read.
-        tolerance: relative.
-    """
-    size = per_byte_s.shape[-1]
-    values = np.log(per_byte_s[:, ~np.eye(size, dtype=bool)])
-    return _norm(values, tolerance)
-
-
-def _norm(values: Floats, tolerance: float) -> float:
-    # A third of the time where nothing is missing.
-    median = np.nanmedian if np.isnan(values).any() else np.median
-    with warnings.catch_warnings():  # pairs that were never measured
-        warnings.simplefilter("ignore", RuntimeWarning)
-        load = np.zeros((len(values), 1))
-        for _ in range(2):
-            constant = median(values - load, axis=0, keepdims=True)
-            load = median(values - constant, axis=1, keepdims=True)
-        ratio = np.exp(values - constant - load)
-    known = np.isfinite(ratio)
-    return float((np.abs(ratio[known] - 1) > tolerance).mean()) if known.any() else 0.0
-
-
 def with_noise(history: History, norm: float, *, tolerance: float = TOLERANCE, seed: int = 0) -> Noisy:
     """Adds a random walk to each value of a History until its Norm(N_E) is the wanted one.
 
@@ -75,7 +43,7 @@ def with_noise(history: History, norm: float, *, tolerance: float = TOLERANCE, s
     Args:
         history: n snapshots.
         norm: wanted, above that of the History and below 1.
-        tolerance: of the norm.
+        tolerance: of the norm, which is that of medians (see `norm_of`).
         seed: of the walk.
 
     Raises:
@@ -85,7 +53,7 @@ def with_noise(history: History, norm: float, *, tolerance: float = TOLERANCE, s
     size = len(history.hosts)
     off = ~np.eye(size, dtype=bool)
     values = -np.log(history.beta_Bps[:, off])
-    reached = _norm(values, tolerance)
+    reached = norm_of_logarithms(values, tolerance=tolerance)
     if reached > norm:
         raise GavotteError(
             f"its Norm(N_E) is {reached:.3f} already, more than {norm:.3f}", hint="noise only adds; ask for more"
@@ -94,13 +62,13 @@ def with_noise(history: History, norm: float, *, tolerance: float = TOLERANCE, s
         return Noisy(history, reached, 0)
     walk = Walk(values.shape, generator)
     low, high = 0, 1
-    while (reached := _norm(values + walk.to(high), tolerance)) < norm:
+    while (reached := norm_of_logarithms(values + walk.to(high), tolerance=tolerance)) < norm:
         if high == MOST_STEPS:
             raise GavotteError(f"Norm(N_E) is still {reached:.3f} after {high} steps", hint="ask for less")
         low, high = high, min(2 * high, MOST_STEPS)
     while high - low > 1:
         middle = (low + high) // 2
-        between = _norm(values + walk.to(middle), tolerance)
+        between = norm_of_logarithms(values + walk.to(middle), tolerance=tolerance)
         if between < norm:
             low = middle
         else:

@@ -6,15 +6,15 @@ It is the temporal performance matrix (TP-matrix) of the RPCA paper, section IV-
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gavotte.errors import FormatError
+from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.evidence import Evidence
 from gavotte.formats.reading import parse_json, validate, write_bytes
 
@@ -113,6 +113,34 @@ class History:
     def answered(self) -> int:
         """Directed pairs with at least one bandwidth value."""
         return int(np.isfinite(self.beta_Bps).any(axis=0).sum())
+
+    def without(self, hosts: Collection[str]) -> History:
+        """The same snapshots with some hosts left out, and with them every experiment that they had a part in.
+
+        Raises:
+            GavotteError: for a host that it does not have, or when none is left.
+        """
+        if unknown := sorted(set(hosts) - set(self.hosts)):
+            shown = ", ".join(self.hosts[:8]) + ", ..." * (len(self.hosts) > 8)
+            raise GavotteError(f"no host {unknown[0]!r} to leave out", hint=f"the History has {shown}")
+        kept = [i for i, host in enumerate(self.hosts) if host not in hosts]
+        if not kept:
+            raise GavotteError("no host is left", hint="leave fewer out")
+        pairs = np.ix_(range(self.snapshots), kept, kept)
+        return replace(
+            self,
+            alpha_s=self.alpha_s[pairs],
+            beta_Bps=self.beta_Bps[pairs],
+            hosts=tuple(self.hosts[i] for i in kept),
+            hops=self.hops[np.ix_(kept, kept)],
+            cpus=self.cpus[kept],
+            memory_bytes=self.memory_bytes[kept],
+            proof=None if self.proof is None else Proof(**{key: each[pairs] for key, each in vars(self.proof).items()}),
+            evidence=tuple(
+                piece for piece in self.evidence if not any(host in hosts for pair in piece.pairs for host in pair)
+            ),
+            hop_addresses=None if self.hop_addresses is None else self.hop_addresses[np.ix_(kept, kept)],
+        )
 
 
 def read_history(path: str | Path) -> History:

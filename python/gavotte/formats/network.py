@@ -18,10 +18,9 @@ from gavotte.formats.reading import Emitted, parse_json, problem, read_text, val
 FORMAT = "gavotte/network/1"
 
 Sharing = Literal["hose", "pipe", "groups"]
-
-Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """Which links a transfer loads: see the completion time in the docs."""
 
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 RateBps = Annotated[float, Field(gt=0)]
 Seconds = Annotated[float, Field(ge=0)]
 
@@ -53,7 +52,7 @@ class Host(Emitted):
     burst_bytes: Annotated[float, Field(ge=0)] | None = None
     peak_bps: RateBps | None = None
     labels: dict[str, str] = {}
-    price_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    price_usd: NotNegative = 0.0
     egress_low_bps: RateBps | None = None
     ingress_low_bps: RateBps | None = None
 
@@ -95,12 +94,17 @@ class LinkVerdict(Emitted):
     evidence: str = ""
 
 
+MATRICES = ("rate_bps", "latency_s", "rate_low_bps", "price_usd_per_gb", "excess")
+"""Keys of a Network with one row and one column a host; all but the first two may be empty."""
+
+
 class Network(Emitted):
-    """The whole belief. Matrices are N x N in the order of `hosts`; the last two may be empty.
+    """The whole belief. Matrices are N x N in the order of `hosts`; the last three may be empty.
 
     `rate_low_bps` holds the lower ends of the intervals of `rate_bps` (None = as sure as can be),
-    `price_usd_per_gb` what 10^9 bytes from a host to another cost (None = nothing), `band` the standard deviation of
-    the logarithm of undisturbed transfer times (None = unknown).
+    `price_usd_per_gb` what 10^9 bytes from a host to another cost (None = nothing), `excess` the slow-down
+    that `rate_bps` expects, the undisturbed rate being `rate_bps` x (1 + `excess`) (None = none), `band` the standard
+    deviation of the logarithm of undisturbed transfer times (None = unknown).
     """
 
     format: Literal["gavotte/network/1"]
@@ -112,20 +116,18 @@ class Network(Emitted):
     verdicts: list[LinkVerdict] = []
     notes: list[str] = []
     rate_low_bps: list[list[RateBps | None]] = []
-    price_usd_per_gb: list[list[Price | None]] = []
-    band: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    price_usd_per_gb: list[list[NotNegative | None]] = []
+    excess: list[list[NotNegative | None]] = []
+    band: NotNegative | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         check_unique("hosts", [h.name for h in self.hosts], field="name")
         size = len(self.hosts)
-        matrices: list[tuple[str, Sequence[Sequence[float | None]]]] = [
-            ("rate_bps", self.rate_bps),
-            ("latency_s", self.latency_s),
-        ]
-        extra = (("rate_low_bps", self.rate_low_bps), ("price_usd_per_gb", self.price_usd_per_gb))
-        matrices.extend((key, matrix) for key, matrix in extra if matrix)
-        for key, matrix in matrices:
+        for key in MATRICES:
+            matrix: Sequence[Sequence[float | None]] = getattr(self, key)
+            if not matrix and key not in MATRICES[:2]:
+                continue
             if len(matrix) != size:
                 raise problem(f"has {len(matrix)} rows for {size} hosts", "give one row a host", field=key)
             for i, row in enumerate(matrix):
@@ -143,6 +145,26 @@ class Network(Emitted):
                 check_known(group.parent, known, field=f"groups[{i}].parent", what="group")
         check_tree("groups", {g.name: g.parent for g in self.groups}, single_root=False)
         return self
+
+    def undisturbed_bps(self, source: int, target: int) -> float | None:
+        """The rate of a pair while nothing slows it down: `rate_bps` x (1 + `excess`); None = unlimited or unknown."""
+        rate_bps = self.rate_bps[source][target]
+        excess = self.excess[source][target] if self.excess else None
+        return rate_bps if rate_bps is None or excess is None else rate_bps * (1 + excess)
+
+    def of_hosts(self, chosen: Sequence[int]) -> Self:
+        """The Network of some of its hosts, in the order given. Groups of which no member stays go."""
+        names = {self.hosts[i].name for i in chosen}
+        changes: dict[str, object] = {
+            key: [[matrix[i][j] for j in chosen] for i in chosen] for key in MATRICES if (matrix := getattr(self, key))
+        }
+        changes["hosts"] = [self.hosts[i] for i in chosen]
+        changes["groups"] = [
+            group.model_copy(update={"members": members})
+            for group in self.groups
+            if (members := [name for name in group.members if name in names])
+        ]
+        return self.model_copy(update=changes)
 
     @property
     def names(self) -> list[str]:

@@ -105,6 +105,15 @@ def estimate(times: Floats, method: str) -> Floats:
     return expected(times, found, band(times).width) if method.endswith(EXCESS) else found.constant
 
 
+def undisturbed(method: str) -> str:
+    """The method of the constant that holds no slow-downs: the same without `+excess`, and `mode` for `mean`.
+
+    A mean holds every slow-down that it has seen, so it is no constant, and undisturbed times lie below it. What tells
+    disturbed from undisturbed times compares with the constant by this method.
+    """
+    return "mode" if method == "mean" else method.removesuffix(EXCESS)
+
+
 def choose(times: Floats, *, candidates: Sequence[str] = CANDIDATES, seed: int = 0) -> Choice:
     """Builds trees and mappings from each candidate on a part of the snapshots, scores them on the rest.
 

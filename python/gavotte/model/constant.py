@@ -14,7 +14,7 @@ from gavotte.formats.history import Floats, History
 from gavotte.formats.network import FORMAT, Host, Network, Sharing
 from gavotte.formats.tree import tree_of
 from gavotte.model.bucket import egress_buckets
-from gavotte.model.choosing import Choice, choose, estimate
+from gavotte.model.choosing import Choice, choose, estimate, undisturbed
 from gavotte.model.estimators import ESTIMATORS
 from gavotte.model.filling import Filled, filled, filled_series
 from gavotte.model.intervals import lower_bps
@@ -33,6 +33,8 @@ class Constant:
 
     Attributes:
         rate_bps: (N, N) bulk TCP goodput, NaN on the diagonal.
+        undisturbed_bps: (N, N) the same while nothing slows a pair down (see `undisturbed`): above `rate_bps` where
+            that includes expected excess.
         rate_low_bps: (N, N) lower end of its 95 % interval (see `lower_bps`).
         band: standard deviation of the logarithm of undisturbed times.
         latency_s: (N, N) one way; NaN where never measured.
@@ -44,6 +46,7 @@ class Constant:
     """
 
     rate_bps: Floats
+    undisturbed_bps: Floats
     rate_low_bps: Floats
     band: float
     latency_s: Floats
@@ -80,19 +83,21 @@ def find_constant(history: History, *, method: str = "auto", seed: int = 0, fill
     size = len(history.hosts)
     off_diagonal = ~np.eye(size, dtype=bool)
     never = np.isnan(history.beta_Bps).all(axis=0) & off_diagonal
+    unheard = [(never | ~off_diagonal).all(axis=axis) for axis in (1, 0)]
+    if size > 1 and (names := [history.hosts[int(i)] for i in np.flatnonzero(unheard[0] | unheard[1])]):
+        out = f"leave {'them' if len(names) > 1 else 'it'} out: " + " ".join(f"--without {name}" for name in names)
+        raise GavotteError(
+            f"no path of {names[0]}{f' and {len(names) - 1} more' * (len(names) > 1)} was measured in one of its "
+            "directions",
+            hint="measure again" if len(names) > size - 2 else f"measure again, or {out}",
+        )
     if never.any() and not fill:
         i, j = (int(x) for x in np.argwhere(never)[0])
         raise GavotteError(
             f"{int(never.sum())} of {size * (size - 1)} paths were never measured, "
             f"first {history.hosts[i]} to {history.hosts[j]}",
-            hint="measure again, leave the hosts out, or guess what is missing with --fill",
+            hint="measure again, leave hosts out with --without, or guess what is missing with --fill",
         )
-    for alone in ((never | ~off_diagonal).all(axis=axis) for axis in (1, 0)):
-        if size > 1 and alone.any():
-            raise GavotteError(
-                f"no path of {history.hosts[int(alone.argmax())]} was measured in one of its directions",
-                hint="measure again, or leave the host out",
-            )
     times = transfer_times(history)
     lasting = cut(times) if method == "auto" else Cut(times, 0.0, ())
     choice = Choice(method)
@@ -106,9 +111,14 @@ def find_constant(history: History, *, method: str = "auto", seed: int = 0, fill
     latency_s = estimate(lasting.of(history.alpha_s), choice.method)
     guess = filled(seconds_per_byte, seed=seed) if never.any() else None
     rate_bps = 8 / (seconds_per_byte if guess is None else guess.values)
+    quiet_bps = rate_bps
+    if undisturbed(choice.method) != choice.method:
+        slower = seconds_per_byte / estimate(series, undisturbed(choice.method))
+        quiet_bps = rate_bps * (slower if guess is None else filled(slower, seed=seed).values)
     low_bps, width = lower_bps(history, rate_bps, series, spread=np.nan if guess is None else guess.spread)
     return Constant(
         rate_bps=rate_bps,
+        undisturbed_bps=quiet_bps,
         rate_low_bps=low_bps,
         band=width,
         latency_s=latency_s if guess is None else filled(latency_s, seed=seed).values,
@@ -159,6 +169,7 @@ def model(
         egress_bps, ingress_bps = _best(found.rate_bps, outside)
         least_bps = _best(found.rate_low_bps, outside)
     burst_bytes, peak_bps = (_nullable_row(values) for values in egress_buckets(history, tree))
+    excess = np.maximum(found.undisturbed_bps / found.rate_bps - 1, 0)
     return Network(
         format=FORMAT,
         hosts=[
@@ -183,6 +194,7 @@ def model(
         verdicts=list(structure.verdicts) if history.evidence else [],
         notes=[*tree.notes, *_guessed(found, int(never.sum()) - tree.size)],
         rate_low_bps=_nullable(found.rate_low_bps),
+        excess=_nullable(excess) if (excess > 0).any() else [],
         band=found.band,
     )
 

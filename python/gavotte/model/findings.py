@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gavotte.formats.history import Floats
+from gavotte.formats.norm import TOLERANCE, norm_of
 from gavotte.model.choosing import MAX_HOSTS, Choice, Trial, estimate
-from gavotte.model.estimators import Z95, band, load_of
+from gavotte.model.estimators import Z95, band
 from gavotte.model.intervals import MEDIAN_PENALTY
-
-TOLERANCE = 0.10
-"""A time off by more than this share counts as error: the RPCA paper's zero norm needs a tolerance, and gives none."""
 
 NEAR_ENOUGH = 0.10
 """Share of pairs that may still be off: section V-C chooses its time step so."""
+
+STEPS = 16
+"""Of Fig. 5: so many first numbers of snapshots, and at most as many above. Each costs one estimate."""
 
 VOLATILE = 0.5
 """Norm above which the RPCA paper, section V-E, finds tuning to gain little."""
@@ -66,29 +68,30 @@ class Gains:
 
 
 def norm(times: Floats, constant: Floats, width: float) -> Norm:
-    """`Norm(N_E)` of the RPCA paper, section IV-A, with the load of each snapshot taken out first.
-
-    Without that, a load that varies by 30 % reads as 0.7 to 0.9 where 0.12 is true.
+    """`Norm(N_E)` at both tolerances; see `norm_of`.
 
     Args:
         times: (n, N, N), NaN = not measured.
-        constant: (N, N) in the same unit.
+        constant: (N, N), undisturbed.
         width: of the band.
     """
-    off = np.abs(_free(times, constant) - 1)
-    off = off[np.isfinite(off)]
-    wide = 3 * width
-    if not off.size:
-        return Norm(0.0, TOLERANCE, 0.0, wide)
-    return Norm(float((off > TOLERANCE).mean()), TOLERANCE, float((off > wide).mean()), wide)
+    return Norm(norm_of(times, constant), TOLERANCE, norm_of(times, constant, tolerance=3 * width), 3 * width)
+
+
+def looked_at(snapshots: int) -> list[int]:
+    """After how many snapshots `steps` looks: each up to `STEPS`, then at most as many, ever farther apart, and all."""
+    if snapshots <= STEPS:
+        return list(range(1, snapshots + 1))
+    above = {round(k) for k in np.geomspace(STEPS, snapshots, STEPS + 1).tolist()}
+    return [*range(1, STEPS), *sorted(above)]
 
 
 def steps(times: Floats, method: str, *, seed: int = 0) -> list[float]:
     """The RPCA paper's Fig. 5: the constant from the first k snapshots against that from all.
 
     Returns:
-        For k = 1 to n, the share of pairs that differ by more than `TOLERANCE`, one factor for all pairs taken out. Of
-        more than `MAX_HOSTS` hosts, so many at random.
+        For each k of `looked_at`, the share of pairs that differ by more than `TOLERANCE`, one factor for all pairs
+        taken out. Of more than `MAX_HOSTS` hosts, so many at random.
     """
     size = times.shape[1]
     if size > MAX_HOSTS:
@@ -96,7 +99,7 @@ def steps(times: Floats, method: str, *, seed: int = 0) -> list[float]:
         times = np.ascontiguousarray(times[:, kept][:, :, kept])
     whole = estimate(times, method)
     shares = []
-    for count in range(1, len(times) + 1):
+    for count in looked_at(len(times)):
         part = estimate(times[:count], method) if count < len(times) else whole
         shares.append(differing(part, whole))
     return shares
@@ -111,19 +114,27 @@ def differing(one: Floats, other: Floats) -> float:
     return float((np.abs(ratio / np.median(ratio) - 1) > TOLERANCE).mean())
 
 
-def enough(shares: list[float]) -> int | None:
+def enough(shares: Sequence[float], after: Sequence[int] | None = None) -> int | None:
     """The least number of snapshots from which on at most `NEAR_ENOUGH` of the pairs are off; None = more are needed.
 
     All snapshots agree with themselves, so the last step shows nothing.
+
+    Args:
+        shares: as `steps` gives them.
+        after: of how many snapshots each is; None = 1, 2, 3 and so on.
     """
     good = [share <= NEAR_ENOUGH for share in shares[:-1]]
     if not good or not good[-1]:
         return None
-    return len(good) - next((k for k, ok in enumerate(reversed(good)) if not ok), len(good)) + 1
+    first = len(good) - next((k for k, ok in enumerate(reversed(good)) if not ok), len(good))
+    return first + 1 if after is None else after[first]
 
 
 def gains(choice: Choice, method: str) -> Gains | None:
-    """What the held-out trials say of a method; None where nothing was held out."""
+    """What the held-out trials say of a method; None where nothing was held out.
+
+    Of a method that the same trials have chosen it is somewhat too much: the best of several had luck, too.
+    """
     chosen, base, plain = choice.trial(method), choice.trial("mean"), choice.untuned
     if chosen is None or base is None or plain is None:
         return None
@@ -162,11 +173,6 @@ def recalibrate_after_s(times: Floats, time_s: Floats) -> float | None:
     least = 3 / (times.shape[1] * max(1, half))
     trusted_s = NEAR_ENOUGH * (span_s / 2) / max(share, least)
     return float(trusted_s if share > least else max(trusted_s, span_s))
-
-
-def _free(times: Floats, constant: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(times / (load_of(times, constant)[:, None, None] * constant))
 
 
 def _interval(shares: Floats) -> Interval:

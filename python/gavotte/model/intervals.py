@@ -33,7 +33,9 @@ def lower_bps(
 ) -> tuple[Floats, float]:
     """What each pair carries at least, with 95 % confidence.
 
-    The band over time, and where a value carries a proof, that one's own interval: the wider of the two.
+    The band over time, and where a value carries a proof, that one's own interval: the wider of the two. Both are of
+    undisturbed values and relative, so around a rate with expected excess the interval is that of the undisturbed one,
+    slower by the excess.
 
     Args:
         history: what was measured.

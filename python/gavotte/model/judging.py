@@ -7,19 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from gavotte.formats.history import Floats, History
+from gavotte.formats.norm import TOLERANCE
 from gavotte.model.choosing import BASE, trials
 from gavotte.model.constant import MESSAGE_BYTES, Constant, transfer_times
 from gavotte.model.estimators import load_of
 from gavotte.model.filling import filled_series
 from gavotte.model.findings import (
     NEAR_ENOUGH,
-    TOLERANCE,
     VOLATILE,
     Gains,
     Interval,
     Norm,
     enough,
     gains,
+    looked_at,
     norm,
     recalibrate_after_s,
     steps,
@@ -37,14 +38,15 @@ class Findings:
     Attributes:
         method: how the constant was found.
         snapshots: how many it rests on.
-        rate_low_bps: (N, N) lower end of each pair's 95 % interval.
+        rate_low_bps: (N, N) lower end of each pair's 95 % interval, around `Constant.rate_bps`.
         rate_high_bps: (N, N) upper end.
         load: (n,) factor of each snapshot on all times at once; median 1.
         band: standard deviation of the logarithm of undisturbed times.
-        norm: how much of the snapshots is error.
+        norm: how much of the snapshots is error, by the undisturbed constant.
         gains: what decisions save; None with fewer than three snapshots or hosts.
-        steps: share of pairs still off after 1 to n snapshots (the RPCA paper's Fig. 5).
-        enough: snapshots from which on few pairs were off; None = more are needed.
+        steps: share of pairs still off after so many snapshots (the RPCA paper's Fig. 5).
+        step_snapshots: how many those are, of each of `steps`; the last are all.
+        enough: the least of those from which on few pairs were off; None = more are needed.
         recalibrate_after_s: how long to trust it; None = not known.
         moved_share: of pairs that moved during the calibration.
         moved_hosts: names of those that moved as a whole.
@@ -62,6 +64,7 @@ class Findings:
     norm: Norm
     gains: Gains | None
     steps: list[float]
+    step_snapshots: list[int]
     enough: int | None
     recalibrate_after_s: float | None
     moved_share: float
@@ -79,7 +82,7 @@ def judge(history: History, constant: Constant) -> Findings:
         constant: what lasts.
     """
     seconds_per_byte = constant.cut.of(1 / history.beta_Bps)
-    error = norm(seconds_per_byte, 8 / constant.rate_bps, constant.band)
+    error = norm(seconds_per_byte, 8 / constant.undisturbed_bps, constant.band)
     choice = constant.choice
     if not choice.trials:
         usual = MESSAGE_BYTES * 8 / constant.rate_bps
@@ -87,14 +90,15 @@ def judge(history: History, constant: Constant) -> Findings:
         choice = trials(whole, candidates=sorted({BASE, constant.method}), seed=constant.seed)
     saved = gains(choice, constant.method)
     shares = steps(constant.cut.times, constant.method, seed=constant.seed)
-    needed = enough(shares)
+    after = looked_at(history.snapshots)
+    needed = enough(shares, after)
     after_s = recalibrate_after_s(transfer_times(history), history.time_s)
     measured = np.asarray(np.isfinite(seconds_per_byte).any(axis=0))
     subset = _subset(constant, measured)
     moved_hosts = tuple(history.hosts[host] for host in constant.cut.hosts)
     advice = (
         _worth(error, saved),
-        _snapshots(shares, needed),
+        _snapshots(shares, after, needed),
         _again(after_s, history.snapshots),
         *_some(constant, measured, subset),
         *_moved(constant.cut.share, moved_hosts),
@@ -104,11 +108,12 @@ def judge(history: History, constant: Constant) -> Findings:
         snapshots=history.snapshots,
         rate_low_bps=constant.rate_low_bps,
         rate_high_bps=constant.rate_bps**2 / constant.rate_low_bps,
-        load=load_of(seconds_per_byte, 8 / constant.rate_bps),
+        load=load_of(seconds_per_byte, 8 / constant.undisturbed_bps),
         band=constant.band,
         norm=error,
         gains=saved,
         steps=shares,
+        step_snapshots=after,
         enough=needed,
         recalibrate_after_s=after_s,
         moved_share=constant.cut.share,
@@ -122,6 +127,8 @@ def judge(history: History, constant: Constant) -> Findings:
 def _subset(constant: Constant, measured: Mask) -> SubsetCost | None:
     """Trees over the measured pairs alone; where all were measured, over 2 log2 N out of each host."""
     size = len(measured)
+    if size < 3:
+        return None
     if constant.guess is None:
         degree = usual_degree(size)
         if degree > WORTH_LEAVING_OUT * (size - 1):
@@ -162,16 +169,17 @@ def _worth(error: Norm, saved: Gains | None) -> str:
     return f"tuning will not pay here, the gain may be none: {both}"
 
 
-def _snapshots(shares: list[float], needed: int | None) -> str:
+def _snapshots(shares: list[float], after: list[int], needed: int | None) -> str:
     if len(shares) < 3:
         return "take more snapshots to see how many are enough"
     if needed is None:
+        newest = after[-1] - after[-2]
         return (
-            f"{len(shares)} snapshots are not enough: the last one changed {100 * shares[-2]:.0f} % of the pairs "
-            f"by more than {100 * TOLERANCE:.0f} %"
+            f"{after[-1]} snapshots are not enough: the last {newest if newest > 1 else 'one'} changed "
+            f"{100 * shares[-2]:.0f} % of the pairs by more than {100 * TOLERANCE:.0f} %"
         )
     return (
-        f"{needed} of {len(shares)} snapshots were enough: from then on at most {100 * NEAR_ENOUGH:.0f} % of the pairs "
+        f"{needed} of {after[-1]} snapshots were enough: from then on at most {100 * NEAR_ENOUGH:.0f} % of the pairs "
         f"were more than {100 * TOLERANCE:.0f} % off the constant of all"
     )
 

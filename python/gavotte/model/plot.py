@@ -7,8 +7,9 @@ import io
 import numpy as np
 from matplotlib.figure import Figure
 
+from gavotte.formats.norm import TOLERANCE
 from gavotte.model.constant import Constant
-from gavotte.model.findings import NEAR_ENOUGH, TOLERANCE
+from gavotte.model.findings import NEAR_ENOUGH
 from gavotte.model.judging import Findings
 
 
@@ -25,7 +26,7 @@ def picture(constant: Constant, findings: Findings, *, kind: str = "png") -> byt
     """
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    left.plot(range(1, len(findings.steps) + 1), [100 * share for share in findings.steps], "o-")
+    left.plot(findings.step_snapshots, [100 * share for share in findings.steps], "o-")
     left.axhline(100 * NEAR_ENOUGH, color="0.6", linestyle=":")
     left.set_xlabel("snapshots")
     left.set_ylabel(f"pairs more than {100 * TOLERANCE:.0f} % off [%]")

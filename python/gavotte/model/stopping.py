@@ -35,14 +35,18 @@ class Settled:
 def settled(times: Floats, *, method: str = "mode", seed: int = 0) -> Settled:
     """Tells whether calibration may end.
 
+    Hosts of which no pair was ever measured do not count.
+
     Args:
         times: (n, N, N) transfer times, row = source, NaN = not measured.
         method: estimator, as in `estimate`.
         seed: of the roots, and of the hosts where there are more than `MAX_HOSTS`.
     """
     rng = np.random.default_rng(seed)
-    size = times.shape[1]
     measured = np.asarray(np.isfinite(times).any(axis=0))
+    there = np.flatnonzero(measured.any(axis=0) | measured.any(axis=1))
+    times, measured = times[:, there][:, :, there], measured[there][:, there]
+    size = len(there)
     # Of some pairs only, no part of the hosts may be left that reach each other.
     if size > MAX_HOSTS and measured.sum() >= size * (size - 1):
         kept = np.sort(rng.permutation(size)[:MAX_HOSTS])
@@ -51,7 +55,12 @@ def settled(times: Floats, *, method: str = "mode", seed: int = 0) -> Settled:
     snapshots = len(times)
     first = times[: max(0, snapshots - AGREEING)]
     # What is never measured is not used; what the first snapshots lack cannot be compared.
-    if snapshots <= AGREEING or bool((np.isnan(first).all(axis=0) & measured).any()) or not reached(measured):
+    if (
+        snapshots <= AGREEING
+        or size < 2
+        or bool((np.isnan(first).all(axis=0) & measured).any())
+        or not reached(measured)
+    ):
         return Settled(False, ())
     roots = rng.permutation(size)[:ROOTS].tolist()
     newest = estimate(times, method)

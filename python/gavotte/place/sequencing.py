@@ -275,14 +275,7 @@ def _turned(network: Network, last: str) -> Network:
     """The same network with its hosts in another order: from the one behind `last` on."""
     size = len(network.hosts)
     first = (network.names.index(last) + 1) % size
-    order = [(first + step) % size for step in range(size)]
-    return network.model_copy(
-        update={
-            "hosts": [network.hosts[m] for m in order],
-            "rate_bps": [[network.rate_bps[m][n] for n in order] for m in order],
-            "latency_s": [[network.latency_s[m][n] for n in order] for m in order],
-        }
-    )
+    return network.of_hosts([(first + step) % size for step in range(size)])
 
 
 def _predicted(network: Network, app: App, chosen: Placement, live: Sequence[Live]) -> Placement:

@@ -21,13 +21,16 @@ ALIKE = 0.2
 
 
 def expected_times(network: Network) -> dict[Edge, float]:
-    """Seconds of one transfer of `MESSAGE_BYTES` on each pair of known rate: latency + bytes / rate."""
-    names = [host.name for host in network.hosts]
+    """Seconds of one undisturbed transfer of `MESSAGE_BYTES` on each pair of known rate: latency + bytes / rate.
+
+    Undisturbed, because most transfers are: against times with expected excess they would all look faster.
+    """
+    names = network.names
     return {
         (names[i], names[j]): (network.latency_s[i][j] or 0.0) + 8 * MESSAGE_BYTES / rate_bps
-        for i, row in enumerate(network.rate_bps)
-        for j, rate_bps in enumerate(row)
-        if i != j and rate_bps is not None
+        for i in range(len(names))
+        for j in range(len(names))
+        if i != j and (rate_bps := network.undisturbed_bps(i, j)) is not None
     }
 
 
@@ -50,9 +53,12 @@ def renewed(network: Network, event: Event) -> Network:
         i, j = at[move.source], at[move.target]
         transfer_s = move.after_s - (network.latency_s[i][j] or 0.0)
         if transfer_s > 0:
-            before_bps, rates[i][j] = rates[i][j], 8 * MESSAGE_BYTES / transfer_s
+            # What moved is the undisturbed time; the expected excess is a share of it, and stays.
+            excess = (network.excess[i][j] or 0.0) if network.excess else 0.0
+            after_bps = 8 * MESSAGE_BYTES / transfer_s / (1 + excess)
+            before_bps, rates[i][j] = rates[i][j], after_bps
             if lows and (low_bps := lows[i][j]) is not None:
-                lows[i][j] = low_bps * 8 * MESSAGE_BYTES / transfer_s / before_bps if before_bps else None
+                lows[i][j] = low_bps * after_bps / before_bps if before_bps else None
             senders.add(i)
             receivers.add(j)
     machine = [host.machine or f"host {i}" for i, host in enumerate(network.hosts)]
@@ -110,19 +116,6 @@ def without(network: Network, gone: Collection[str]) -> Network:
         GavotteError: when no host is left.
     """
     stay = [i for i, host in enumerate(network.hosts) if host.name not in gone]
-    if len(stay) == len(network.hosts):
-        return network
     if not stay:
         raise GavotteError("no host is left", hint="wait until one is back")
-    there = {network.hosts[i].name for i in stay}
-    matrices = {
-        key: [[row[j] for j in stay] for row in (matrix[i] for i in stay)]
-        for key in ("rate_bps", "latency_s", "rate_low_bps", "price_usd_per_gb")
-        if (matrix := getattr(network, key))
-    }
-    groups = [
-        group.model_copy(update={"members": members})
-        for group in network.groups
-        if (members := [name for name in group.members if name in there])
-    ]
-    return network.model_copy(update={"hosts": [network.hosts[i] for i in stay], "groups": groups} | matrices)
+    return network.of_hosts(stay)
