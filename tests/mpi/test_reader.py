@@ -204,6 +204,12 @@ def test_small_trees_of_any_numbers(reader: Reader, values: list[int], kind: str
         assert reader.read(content.encode(), rank, 3) == expected(content.encode(), rank, 3)
 
 
+def test_a_second_tree_that_fits_no_first_is_freed(reader: Reader) -> None:
+    tree = "allgather-broadcast 0 8 4\n0 0 0\n0 1 2\n"
+    for _ in range(50):  # of one leak, a pointer may stay on the stack
+        assert reader.read(f"gavotte/shim/1\nranks 3\n{tree}".encode(), 1, 3) is None
+
+
 def test_truncated_files(reader: Reader) -> None:
     taken = [end for end in range(len(TEXT) + 1) if reader.read(TEXT[:end], 0) is not None]
     assert taken == [end for end in range(len(TEXT) + 1) if expected(TEXT[:end], 0) is not None]

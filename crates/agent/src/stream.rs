@@ -4,7 +4,7 @@
 //! lets the kernel drop what came. Thousands of transfers then cost no memory and no threads.
 
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gavotte_probe::sockets::tcp;
 use tokio::io::{AsyncWriteExt, Interest};
@@ -20,9 +20,13 @@ const CHUNK_BYTES: usize = 256 << 10;
 const GULP_BYTES: usize = 1 << 20;
 /// Bytes that a stream without a length reserves at a time.
 const STEP_BYTES: u64 = 4 << 20;
-/// What a stream that ends by the clock leaves unsent in the kernel: it would go on until that has left, half a second for
-/// the 400 kB that were seen at 5 Mbit/s.
+/// What a stream that ends by the clock leaves unsent in the kernel, at least: it goes on until that has left, which was half
+/// a second for 400 kB at 5 Mbit/s.
 const BACKLOG_BYTES: u32 = 32 << 10;
+/// The same in time where that is more: a sender that is woken late must not run dry.
+const BACKLOG: Duration = Duration::from_millis(5);
+/// The first writes only fill the kernel.
+const RAMP: Duration = Duration::from_millis(20);
 /// Most bins of one stream; a report with them still fits a frame. Later bytes go to the last bin.
 pub const MAX_BINS: usize = 8_192;
 
@@ -49,11 +53,19 @@ pub async fn send_until(
     until: Instant,
     bytes_sent: &mut u64,
 ) -> Result<(), WorkError> {
-    tcp::set_backlog(stream, BACKLOG_BYTES)?;
+    let (start, mut backlog) = (Instant::now(), BACKLOG_BYTES);
+    // Without the option the end only takes longer.
+    let _ = tcp::set_backlog(stream, backlog);
     let sending = async {
         loop {
             reservation.top_up(STEP_BYTES)?;
             *bytes_sent += send_some(stream, reservation).await?;
+            let rate = *bytes_sent as f64 / start.elapsed().max(RAMP).as_secs_f64();
+            let wanted = (rate * BACKLOG.as_secs_f64()) as u32;
+            if wanted / 2 > backlog {
+                backlog = wanted;
+                let _ = tcp::set_backlog(stream, backlog);
+            }
         }
     };
     let result: Result<Result<(), WorkError>, _> = tokio::time::timeout_at(until.into(), sending).await;
@@ -160,7 +172,6 @@ pub async fn receive(stream: &TcpStream, bytes: u64, bin_s: f64) -> Result<Count
 mod tests {
     use super::*;
     use crate::budget::Allowance;
-    use std::time::Duration;
     use tokio::net::TcpListener;
 
     async fn pair() -> (TcpStream, TcpStream) {

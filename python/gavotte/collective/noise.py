@@ -66,6 +66,7 @@ def with_noise(history: History, norm: float, *, tolerance: float = TOLERANCE, s
         if high == MOST_STEPS:
             raise GavotteError(f"Norm(N_E) is still {reached:.3f} after {high} steps", hint="ask for less")
         low, high = high, min(2 * high, MOST_STEPS)
+        walk.forget(low, high)
     while high - low > 1:
         middle = (low + high) // 2
         between = norm_of_logarithms(values + walk.to(middle), tolerance=tolerance)
@@ -73,6 +74,7 @@ def with_noise(history: History, norm: float, *, tolerance: float = TOLERANCE, s
             low = middle
         else:
             high, reached = middle, between
+        walk.forget(low, high)
     values = values + walk.to(high)
     beta = history.beta_Bps.copy()
     beta[:, off] = np.exp(-values)
@@ -87,7 +89,7 @@ class Walk:
 
     def __init__(self, shape: tuple[int, ...], generator: np.random.Generator) -> None:
         self._generator = generator
-        self._up = {0: np.zeros(shape, dtype=np.int64)}
+        self._up = {0: np.zeros(shape, dtype=np.int16)}
 
     def to(self, step: int) -> Floats:
         """The logarithms' sums after so many steps."""
@@ -98,7 +100,11 @@ class Walk:
             if after is None:
                 more = self._generator.binomial(step - before, 0.5, here.shape)
             else:
-                up = self._up[after] - here
+                up = (self._up[after] - here).astype(np.int64)
                 more = self._generator.hypergeometric(up, after - before - up, step - before)
-            self._up[step] = here + more
-        return np.asarray((2 * self._up[step] - step) * np.log1p(STEP), dtype=np.float64)
+            self._up[step] = (here + more).astype(np.int16)
+        return np.asarray((2.0 * self._up[step] - step) * np.log1p(STEP), dtype=np.float64)
+
+    def forget(self, before: int, after: int) -> None:
+        """Drops what is outside: 1024 hosts take 2 MB a step and snapshot."""
+        self._up = {step: up for step, up in self._up.items() if before <= step <= after}

@@ -51,10 +51,10 @@ static void start(void) {
     PMPI_Comm_rank(MPI_COMM_WORLD, &me);
     PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
     const char *wrong = read_trees(path);
-    if (least) {
+    if (least && *least) {
         char *end;
         min_bytes = strtod(least, &end);
-        if (end == least || *end || !(min_bytes >= 0)) wrong = "GAVOTTE_MIN_BYTES is no number of bytes";
+        if (!wrong && (*end || !(min_bytes >= 0))) wrong = "GAVOTTE_MIN_BYTES is no number of bytes";
     }
     unsigned long mine[2], all[2];
     file_sum = checksum(path);

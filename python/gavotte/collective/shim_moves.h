@@ -40,9 +40,10 @@ static size_t piece_of(const Tree *tree, size_t bytes) {
  */
 static int down(char *data, size_t bytes, int shared, const Tree *tree, MPI_Comm comm) {
     size_t piece = piece_of(tree, bytes), pieces = (bytes + piece - 1) / piece, ours = shared ? 1 : tree->size;
-    MPI_Request *coming = malloc(sizeof *coming * 2 * pieces), *marks = coming + pieces;
+    MPI_Request *coming = malloc(sizeof *coming * 2 * pieces), *marks;
     Timed timed = {0};
     if (!coming) return MPI_ERR_NO_MEM;
+    marks = coming + pieces;
     for (size_t i = 0; tree->parent >= 0 && i < pieces; i++) {
         size_t length = i + 1 < pieces ? piece : bytes - i * piece;
         if (observations) TRY(PMPI_Irecv(NULL, 0, MPI_BYTE, tree->parent, MARK, comm, &marks[i]));

@@ -174,6 +174,7 @@ static const char *parse_trees(Text text) {
         if (more) trees = more;
         fine = more && read_tree(&text, &tree, lists) && fits(&tree, tree_count ? &trees[tree_count - 1] : NULL);
         if (fine) trees[tree_count++] = tree;
+        else free(tree.child);
     }
     free(lists);
     fine = fine && fits(NULL, tree_count ? &trees[tree_count - 1] : NULL);

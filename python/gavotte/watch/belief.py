@@ -13,8 +13,8 @@ from gavotte.watch.loop import MOVED, Event
 MESSAGE_BYTES = 8e6
 """A transfer that times are told of, as in the RPCA paper, section V-A."""
 
-NEARLY_ALL = 0.8
-"""Share of a group's pairs that must move for its cap to: the ring alarms for most hosts of a rack, not for all."""
+NEARLY_ALL = 0.65
+"""Share of a group's pairs that must move for its cap to. Where one of two racks moved, alarms calibrate 3 in 4."""
 
 ALIKE = 0.2
 """How far apart such moves may be: two rates, each within the 10 % that count as no move."""

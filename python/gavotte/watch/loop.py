@@ -30,6 +30,15 @@ SILENT_TICKS = 2
 RETRY_TICKS = 5
 """How often hosts that are gone are asked again."""
 
+MOST_ALL_PAIRS = 32
+"""Hosts of which all pairs are tried where nobody is here: with more a tick would take minutes."""
+
+MOST_TREES = 256
+"""Trees and sizes that are followed: a program whose messages have ever new sizes must not fill the memory."""
+
+MOST_NAMED = 8
+"""Pairs in one line."""
+
 
 @dataclass(frozen=True)
 class Move:
@@ -150,12 +159,13 @@ class Watcher:
         """
         if self._measure is None:
             self._tick += 1
-        tree = self._trees.setdefault(operation.tree, TreeWatch(self._width))
+        tree = self._tree(operation.tree)
         known = {edge: took_s for edge, took_s in operation.seconds.items() if edge in self.expected_s}
-        if new := operation.seconds.keys() - self.expected_s.keys() - self._told:
+        if new := {edge for edge in operation.seconds if edge not in known and edge not in self._told}:
             self._told |= new
-            pairs = ", ".join(f"{source} to {target}" for source, target in sorted(new))
-            self._complain(f"the Network has no rate of what operations use, which counts for nothing: {pairs}")
+            pairs = ", ".join(f"{source} to {target}" for source, target in sorted(new)[:MOST_NAMED])
+            more = f" and {len(new) - MOST_NAMED} more" if len(new) > MOST_NAMED else ""
+            self._complain(f"the Network has no rate of what operations use, which counts for nothing: {pairs}{more}")
         taken = Operation(operation.tree, known)
         changes = tree.take(taken)
         if not changes:
@@ -169,6 +179,14 @@ class Watcher:
             if (change.source, change.target) not in moved:
                 tree.rebase((change.source, change.target), change.factor)
         return [event]
+
+    def _tree(self, name: str) -> TreeWatch:
+        """What is known of a tree; of many, that which was used longest ago is forgotten."""
+        tree = self._trees.pop(name, None) or TreeWatch(self._width)
+        self._trees[name] = tree
+        if len(self._trees) > MOST_TREES:
+            del self._trees[next(iter(self._trees))]
+        return tree
 
     def _believe(self, changes: Sequence[Change]) -> Event:
         """Takes the factors that operations show for those of the pairs."""
@@ -188,19 +206,24 @@ class Watcher:
         here = self._here()
         pairs = {(s, t) for s in senders for t in here if t != s} | {(s, t) for t in receivers for s in here if s != t}
         found = self._calibrated(pairs)
-        moves = []
-        for (source, target), after_s in sorted(found.items()):
-            before_s = self.expected_s.get((source, target))
-            if before_s is None or abs(after_s / before_s - 1) > MOVED:
-                moves.append(Move(source, target, before_s, after_s))
-                self.expected_s[source, target] = after_s
+        moves = self._moved(found)
         for edge in {(c.source, c.target) for c in changes} | {(m.source, m.target) for m in moves}:
             if self._cusum is not None and edge in self._ring:
                 self._cusum.expect(*edge, self.expected_s[edge])
         self._rebase(moves)
         kind: Literal["moved", "false-alarm"] = "moved" if moves else "false-alarm"
         hosts, moved_whole = tuple(sorted(senders | receivers)), tuple(movers(moves, found))
-        return Event(kind, self._tick, hosts, tuple(moves), len(pairs), alarm, moved_whole)
+        return Event(kind, self._tick, hosts, moves, len(pairs), alarm, moved_whole)
+
+    def _moved(self, found: Mapping[Edge, float]) -> tuple[Move, ...]:
+        """Expects what was measured where that is not what was expected."""
+        moves = []
+        for (source, target), after_s in sorted(found.items()):
+            before_s = self.expected_s.get((source, target))
+            if before_s is None or abs(after_s / before_s - 1) > MOVED:
+                moves.append(Move(source, target, before_s, after_s))
+                self.expected_s[source, target] = after_s
+        return tuple(moves)
 
     def _rebase(self, moves: Sequence[Move]) -> None:
         """Has every tree expect what moved, or it would find the same again."""
@@ -233,13 +256,20 @@ class Watcher:
     def _answering(self, hosts: Sequence[str], here: Sequence[str]) -> set[str]:
         """Who of `hosts` answers one of those that are here, or, where nobody is, who answers whom.
 
-        All pairs in one measurement then: one costs nothing that has a dead agent, and any two that live are found.
+        All pairs in one measurement then: one costs nothing that has a dead agent, and any two that live are found. Of
+        many hosts some pairs, drawn anew each time.
         """
         assert self._measure is not None
         # Each asks another, drawn anew: one that cannot reach a host must not keep it out for good.
         near = cycle([here[number] for number in self._rng.permutation(len(here))])
-        pairs = list(zip(hosts, near, strict=False)) if here else list(combinations(hosts, 2))
+        pairs = list(zip(hosts, near, strict=False)) if here else self._some_pairs(hosts)
         return {host for edge in self._measure(pairs) for host in edge} if pairs else set()
+
+    def _some_pairs(self, hosts: Sequence[str]) -> list[Edge]:
+        if len(hosts) <= MOST_ALL_PAIRS:
+            return list(combinations(hosts, 2))
+        order = [hosts[number] for number in self._rng.permutation(len(hosts))]
+        return [(order[i], order[i - step]) for step in range(1, MOST_ALL_PAIRS // 2) for i in range(len(order))]
 
     def _leave(self, lost: set[str]) -> list[Event]:
         if not lost:
@@ -275,8 +305,7 @@ class Watcher:
         found = self._calibrated(pairs)
         answered = {host for edge in found for host in edge}
         self.gone |= set(hosts) - answered
-        moves = tuple(Move(s, t, self.expected_s.get((s, t)), after_s) for (s, t), after_s in sorted(found.items()))
-        self.expected_s.update(found)
+        moves = self._moved(found)
         self._rebase(moves)
         self._draw()
         came = tuple(host for host in hosts if host in answered)
