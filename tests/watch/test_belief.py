@@ -207,3 +207,37 @@ def test_a_placement_of_other_applications_is_refused() -> None:
         Running.of([app(0), app(0, "other")], placement)
     with pytest.raises(GavotteError, match="'pair', which was not given"):
         Running.of([app(0, "other")], placement)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_watch_follows_a_racks_uplink(count: int) -> None:
+    size = 4 * count
+    names = [f"h{i:02}" for i in range(size)]
+
+    def cloud(share: float) -> Network:
+        rates = [
+            [None if i == j else 9e8 if i // 4 == j // 4 else 4e8 * (share if i < 4 else 1) for j in range(size)]
+            for i in range(size)
+        ]
+        racks = [Group(name=f"r{r}", members=names[4 * r : 4 * r + 4], up_bps=4e9, down_bps=4e9) for r in range(count)]
+        return Network(
+            format=FORMAT,
+            hosts=[Host(name=name) for name in names],
+            rate_bps=rates,
+            latency_s=[[None if i == j else 1e-4 for j in range(size)] for i in range(size)],
+            groups=racks,
+        )
+
+    true_s, generator = expected_times(cloud(0.4)), np.random.default_rng(1)
+
+    def measured(pairs: Collection[Edge]) -> Mapping[Edge, float]:
+        return {edge: true_s[edge] * float(np.exp(generator.normal(0, 0.03))) for edge in pairs}
+
+    belief = cloud(1.0)
+    watcher = Watcher(expected_times(belief), 0.05, measured, seed=1)
+    for _ in range(40):
+        for event in watcher.tick():
+            belief = renewed(belief, event)
+    assert belief.groups[0].up_bps == pytest.approx(1.6e9, rel=0.1)
+    assert belief.groups[0].down_bps == 4e9
+    assert [group.up_bps for group in belief.groups[1:]] == [4e9] * (count - 1)
