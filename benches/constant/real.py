@@ -113,7 +113,8 @@ class Job:
 
     def _trees(self, operation: Operation, size_bytes: int, believed: dict[str, Network], ours: Network) -> None:
         wanted = {BASELINE: (ours, "binomial")} | {name: (network, "fnf") for name, network in believed.items()}
-        wanted |= {"ours": (ours, "search"), "ours, oracle": (believed[ORACLE], "search")}
+        best = "auto" if operation == "scatter" else "search"  # which may find that a flat tree is best
+        wanted |= {"ours": (ours, best), "ours, oracle": (believed[ORACLE], best)}
         paths: dict[str, str] = {}
         for name, (network, algorithm) in wanted.items():
             found = plan(

@@ -16,7 +16,7 @@ from gavotte.collective.noise import Walk
 from gavotte.collective.planning import RINGS
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.collective import Stage, read_collective, write_collective
-from gavotte.formats.network import Network
+from gavotte.formats.network import FORMAT, Host, Network
 
 
 @given(
@@ -35,6 +35,10 @@ def test_every_tree_reaches_all_and_replays_as_predicted(
     root = f"h{top % size}"
     if algorithm in RINGS and name not in ("allgather", "allreduce"):
         with pytest.raises(GavotteError, match="along no ring"):
+            plan(net, name, size_bytes=size_bytes, algorithm=algorithm)
+        return
+    if algorithm == "flat" and name not in ("scatter", "gather"):
+        with pytest.raises(GavotteError, match="no flat tree"):
             plan(net, name, size_bytes=size_bytes, algorithm=algorithm)
         return
     found = plan(net, name, size_bytes=size_bytes, root=root, algorithm=algorithm, steps=500)
@@ -253,3 +257,36 @@ def test_replay_fills_gaps_and_refuses_the_unknown() -> None:
     known.beta_Bps[:, 0, 2] = np.nan
     with pytest.raises(GavotteError, match="h0 to h2 was never measured"):
         replay(known, found)
+
+
+def test_a_flat_scatter_fills_the_roots_link() -> None:
+    # h0 reaches h1 with 80 Mbit/s, h2 and h3 with 20; one after the other, three blocks of 1 MB take 0.9 s.
+    rates = [[0, 80, 20, 20], [80, 0, 80, 80], [20, 80, 0, 80], [20, 80, 80, 0]]
+    net = Network(
+        format=FORMAT,
+        hosts=[Host(name=f"h{i}") for i in range(4)],
+        rate_bps=[[None if i == j else 1e6 * rates[i][j] for j in range(4)] for i in range(4)],
+        latency_s=[[None if i == j else 0.0 for j in range(4)] for i in range(4)],
+    )
+    for operation in OPERATIONS:
+        if operation not in ("scatter", "gather"):
+            with pytest.raises(GavotteError, match="no flat tree"):
+                plan(net, operation, size_bytes=10**6, algorithm="flat")
+            continue
+        flat = plan(net, operation, size_bytes=10**6, root="h0", algorithm="flat")
+        assert flat.stages[0].parent == [0, 0, 0, 0]
+        # The slow pairs take longest: 8 Mbit at 20 Mbit/s.
+        assert flat.predicted_s == pytest.approx(0.4, rel=1e-3)
+        assert plan(net, operation, size_bytes=10**6, root="h1", algorithm="flat").predicted_s == pytest.approx(
+            0.3, rel=1e-3
+        )
+        best = plan(net, operation, size_bytes=10**6, root="h1")
+        assert best.algorithm == "flat"
+        assert best.predicted_s <= min(best.baselines_s.values()) * 1.03
+    # Two ranks of one host share its way in; one beside the root costs nothing.
+    shared = plan(net, "scatter", size_bytes=10**6, ranks=["h0", "h0", "h2", "h2"], algorithm="flat")
+    assert shared.predicted_s == pytest.approx(0.8, rel=1e-3)
+    past = history(net, 2, 0.0)
+    past.beta_Bps[1] /= 2
+    flat = plan(net, "scatter", size_bytes=10**6, root="h1", algorithm="flat")
+    assert replay(past, flat) == pytest.approx([0.3, 0.6], rel=1e-3)

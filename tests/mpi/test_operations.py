@@ -35,13 +35,14 @@ def session() -> Iterator[lab.Session]:
 
 
 def collectives(roots: list[str]) -> list[Collective]:
-    """Trees for the four operations and some roots; with pieces that do not divide what is sent."""
+    """Trees for the four operations and some roots, a flat one too; with pieces that do not divide what is sent."""
     shapes: dict[Operation, str] = {"broadcast": "chain", "reduce": "search", "scatter": "search", "gather": "ecef"}
     net = network(4)
     return [
-        plan(net, name, size_bytes=100_003, root=root, ranks=RANKS, algorithm=algorithm, segments=7, steps=500)
+        plan(net, name, size_bytes=100_003, root=root, ranks=RANKS, algorithm=how, segments=7, steps=500)
         for name, algorithm in shapes.items()
         for root in roots
+        for how in ["flat" if (name, root) == ("scatter", "h2") else algorithm]
     ]
 
 

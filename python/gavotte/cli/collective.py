@@ -35,7 +35,9 @@ def collective(
     ] = None,
     algorithm: Annotated[
         str,
-        typer.Option("--algorithm", help="auto, binomial, fnf, ecef, look-ahead, chain, search, rank-ring or ring."),
+        typer.Option(
+            "--algorithm", help="auto, flat, binomial, fnf, ecef, look-ahead, chain, search, rank-ring or ring."
+        ),
     ] = "auto",
     placement: Annotated[
         Path | None,

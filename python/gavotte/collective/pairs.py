@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from gavotte.errors import GavotteError
 from gavotte.formats.history import Floats, History
@@ -28,6 +29,11 @@ class Pairs:
 
     alpha_s: Floats
     per_byte_s: Floats
+
+    @property
+    def local(self) -> npt.NDArray[np.bool_]:
+        """(..., N, N): pairs of ranks on one host, a rank and itself among them."""
+        return np.asarray((self.alpha_s == LOCAL_ALPHA_S) & (self.per_byte_s == 8 / LOCAL_BPS))
 
     @property
     def reversed(self) -> Pairs:

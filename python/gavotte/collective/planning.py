@@ -8,6 +8,7 @@ from typing import get_args
 import numpy as np
 
 from gavotte import _core
+from gavotte.collective.flat import FLAT, at_once_s, flat_stage, is_flat
 from gavotte.collective.pairs import Pairs, network_pairs
 from gavotte.errors import GavotteError
 from gavotte.formats.collective import FORMAT, Collective, Operation, Stage
@@ -21,7 +22,7 @@ TREES = ("binomial", "fnf", "ecef", "look-ahead", "chain", "search")
 RINGS = ("rank-ring", "ring")
 """For allgather and allreduce alone: the libraries' ring by rank, and one found by search."""
 
-ALGORITHMS = ("auto", *TREES, *RINGS)
+ALGORITHMS = ("auto", FLAT, *TREES, *RINGS)
 """`auto` takes the first that is within `WORTH_IT` of the best."""
 
 WORTH_IT = 0.03
@@ -64,8 +65,8 @@ def plan(
 
     The model: sending b bytes from i to j takes alpha_ij + b / beta_ij (the RPCA paper, section III), a host sends one
     message at a time and may receive meanwhile, and sends each segment to its children in their order as soon as it
-    has it. A scatter's link carries one block for each rank below it. Reductions and gathers are the same on the way
-    back, read backwards.
+    has it. A scatter's link carries one block for each rank below it; along a flat tree all go at once. Reductions and
+    gathers are the same on the way back, read backwards.
 
     Args:
         network: what is believed of the pairs.
@@ -73,7 +74,7 @@ def plan(
         size_bytes: as for the MPI call: the message, or one rank's block.
         root: the host of the root's rank (the first of it); else the first rank, and for allgather and allreduce the
             host that is nearest to all.
-        algorithm: see `ALGORITHMS`; a ring has no root.
+        algorithm: see `ALGORITHMS`; a ring has no root, and `flat` is of scatters and gathers.
         ranks: the host of each rank, where several may share one; else the Network's hosts in order.
         segments: pieces; else 1 for trees made in one pass, and for the search what suits.
         steps: moves that the search tries.
@@ -89,6 +90,9 @@ def plan(
     rings = RINGS if operation in ("allgather", "allreduce") else ()
     if algorithm in RINGS and not rings:
         raise GavotteError(f"a {operation} goes along no ring", hint=f"choose one of {', '.join(TREES)}")
+    flat = (FLAT,) if operation in ("scatter", "gather") else ()
+    if algorithm == FLAT and not flat:
+        raise GavotteError(f"a {operation} has no flat tree", hint=f"choose one of {', '.join(TREES)}")
     hosts = list(network.names if ranks is None else ranks)
     if root is not None and root not in hosts:
         raise GavotteError(f"no rank runs on the root {root!r}", hint=f"choose one of {', '.join(hosts[:8])}, ...")
@@ -101,7 +105,7 @@ def plan(
         sizes["broadcast"] = size_bytes * len(hosts)
     found: dict[str, list[Stage]] = {}
     beside = ("binomial", "fnf", *rings[:1], algorithm)
-    tried = (*TREES, *rings) if algorithm == "auto" else tuple(dict.fromkeys(beside))
+    tried = (*flat, *TREES, *rings) if algorithm == "auto" else tuple(dict.fromkeys(beside))
     for name in tried:
         if name in RINGS:
             found[name] = [_ring(pairs, operation, size_bytes, name, segments, steps, seed)]
@@ -135,13 +139,14 @@ def _stage(
     steps: int,
     seed: int,
 ) -> Stage:
+    flat = algorithm == FLAT
     most = max(1, min(MOST_SEGMENTS, size_bytes // SEGMENT_BYTES)) if algorithm == "search" else 1
     there = pairs.reversed if operation in ("reduce", "gather") else pairs
     try:
         parent, order, pieces, seconds = _core.collective_tree(
             there.alpha_s,
             there.per_byte_s,
-            algorithm=algorithm,
+            algorithm="binomial" if flat else algorithm,
             root=root,
             size_bytes=float(size_bytes),
             segments=segments or most,
@@ -151,9 +156,12 @@ def _stage(
         )
     except (ValueError, OverflowError) as error:
         raise GavotteError(str(error)) from None
-    return Stage(
+    found = Stage(
         operation=operation, bytes=size_bytes, segments=pieces, parent=parent, order=order, predicted_s=seconds
     )
+    if flat:
+        return flat_stage(pairs, found)
+    return found.model_copy(update={"predicted_s": float(at_once_s(pairs, found))}) if is_flat(found) else found
 
 
 def _ring(

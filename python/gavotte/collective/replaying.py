@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gavotte import _core
+from gavotte.collective.flat import at_once_s, is_flat
 from gavotte.collective.pairs import history_pairs
 from gavotte.formats.collective import Collective
 from gavotte.formats.history import Floats, History
@@ -39,6 +40,9 @@ def replay(history: History, collective: Collective) -> Floats:
                 segments=stage.segments,
                 reduce=stage.operation == "allreduce",
             )
+            continue
+        if is_flat(stage):
+            total_s = total_s + at_once_s(pairs, stage)
             continue
         there = pairs.reversed if stage.operation in ("reduce", "gather") else pairs
         total_s = total_s + _core.collective_times(

@@ -44,6 +44,9 @@ static int down(char *data, size_t bytes, int shared, const Tree *tree, MPI_Comm
     Timed timed = {0};
     if (!coming) return MPI_ERR_NO_MEM;
     marks = coming + pieces;
+    /* The root of a flat scatter sends to all at once: a host may carry more than one pair does. */
+    int flat = !shared && tree->parent < 0 && tree->children == ranks - 1;
+    MPI_Request *going = flat ? malloc(sizeof *going * ranks) : NULL;
     for (size_t i = 0; tree->parent >= 0 && i < pieces; i++) {
         size_t length = i + 1 < pieces ? piece : bytes - i * piece;
         if (observations) TRY(PMPI_Irecv(NULL, 0, MPI_BYTE, tree->parent, MARK, comm, &marks[i]));
@@ -57,10 +60,12 @@ static int down(char *data, size_t bytes, int shared, const Tree *tree, MPI_Comm
             size_t weight = shared ? 1 : tree->weight[c], at = shared ? 0 : tree->at[c];
             const char *part = data + ours * i * piece + at * length;
             if (observations) TRY(PMPI_Send(NULL, 0, MPI_BYTE, tree->child[c], MARK, comm));
-            TRY(pass(part, (int)(weight * length), MPI_BYTE, tree->child[c], comm));
+            if (going) TRY(PMPI_Isend(part, (int)(weight * length), MPI_BYTE, tree->child[c], 0, comm, &going[c]));
+            else TRY(pass(part, (int)(weight * length), MPI_BYTE, tree->child[c], comm));
         }
+        for (int c = 0; going && c < tree->children; c++) TRY(await_one(&going[c]));
     }
-    free(coming);
+    free(coming), free(going);
     return observations ? report(&timed, (double)(ours * bytes), (double)bytes, tree, comm) : MPI_SUCCESS;
 }
 

@@ -1,7 +1,7 @@
 """The operations: point-to-point messages along a tree, on a communicator of our own.
 
 A rank posts all receives first, and then sends piece by piece, child by child, one blocking send at a time: what the
-trees were planned for.
+trees were planned for. The root of a flat scatter sends to all at once.
 """
 
 from __future__ import annotations
@@ -243,8 +243,14 @@ def down(own: MPI.Intracomm, laid: Bytes, tree: Tree, *, shared: bool) -> None:
     for number, (start, end) in enumerate(pieces):
         if coming:
             coming[number].Wait()
+        at, length = count * start, end - start
+        if tree.flat and not shared:  # a host may carry more than one pair does
+            going = [
+                own.Isend([laid[at + a * length : at + b * length], MPI.BYTE], dest=child) for child, a, b in parts
+            ]
+            MPI.Request.Waitall(going)
+            continue
         for child, first, last in parts:
-            at, length = count * start, end - start
             own.Send([laid[at + first * length : at + last * length], MPI.BYTE], dest=child)
 
 

@@ -47,6 +47,11 @@ class Tree:
             (member, *(rank for rank in hanging if self.parent[rank] == member)) for member in self.order[: self.ring]
         )
 
+    @property
+    def flat(self) -> bool:
+        """Whether the root sends to each rank itself."""
+        return not self.ring and all(parent == self.root for parent in self.parent)
+
     def below(self, rank: int) -> list[int]:
         """A rank, then all below its first child, then all below its second."""
         found, stack = [], [rank]
