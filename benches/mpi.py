@@ -19,6 +19,16 @@ def available(implementation: str) -> bool:
     return shutil.which(f"mpirun.{implementation}") is not None
 
 
+def received_bytes(session: lab.Session, hosts: Sequence[str]) -> list[int]:
+    """What each host's link has brought it so far: the proof that ranks did not meet in this machine's memory."""
+    found = []
+    for host in hosts:
+        told = session.run(host, ["cat", "/proc/net/dev"], capture_output=True, text=True, timeout=10).stdout
+        (line,) = (line for line in told.splitlines() if line.strip().startswith("eth0:"))
+        found.append(int(line.split()[1]))
+    return found
+
+
 def launch(
     session: lab.Session,
     implementation: str,
@@ -40,10 +50,11 @@ def launch(
         scratch: a folder of this run's own.
         environment: more variables for every rank.
         timeout_s: after which it is ended.
-        calm: ranks that wait sleep, as `calm.c` says, whichever library they wait in.
+        calm: ranks of Open MPI that wait sleep, as `calm.c` says, whatever they wait for. MPICH's would never end: UCX
+            counts polls.
     """
     own = {"OPENBLAS_NUM_THREADS": "1", "MPI4PY_MPIABI": implementation, **(environment or {})}
-    if calm:
+    if calm and implementation == "openmpi":
         library = scratch / "calm.so"
         if not library.exists():
             source = Path(__file__).with_name("calm.c")
@@ -72,7 +83,9 @@ def launch(
         for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"):
             if name and (Path(folder) / name).exists() and not (scratch / "libmpi.so.12").exists():
                 (scratch / "libmpi.so.12").symlink_to(Path(folder) / name)
+        # By themselves UCX and libfabric, whichever MPICH has, find the machine's memory under all hosts of a lab.
         own |= {"LD_LIBRARY_PATH": str(scratch), "MPIR_CVAR_NOLOCAL": "1"}
+        own |= {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
         line = ["mpiexec.hydra", "-f", str(hosts), "-n", str(len(ranks)), "-iface", "eth0"]
         line += [word for key, value in own.items() for word in ("-genv", key, value)]
     return session.run(

@@ -16,7 +16,7 @@ import numpy as np
 from benches.constant import cloud
 from benches.constant.replay import best_method
 from benches.constant.stats import saved
-from benches.mpi import IMPLEMENTATIONS, available, launch
+from benches.mpi import IMPLEMENTATIONS, available, launch, received_bytes
 
 from gavotte import lab
 from gavotte.collective import build_shim, norm_of, plan, shim_text
@@ -207,6 +207,7 @@ def _ran(
     """One job, its ways in random order, each as often as in a round."""
     order = [str(way) for way in generator.permutation(list(job.ways) * IN_A_ROUND)]
     line: list[str | Path] = [EXAMPLES / name / f"{name}.py", *words, "--exchange", *(job.ways[way] for way in order)]
+    before = received_bytes(session, SIZE.hosts)
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         ran = launch(
             session,
@@ -221,6 +222,12 @@ def _ran(
     told = [json.loads(text) for text in ran.stdout.splitlines() if text.startswith("{")]
     if len(told) != len(order):
         raise GavotteError(f"{name} left with status {ran.returncode}", hint=ran.stderr.strip()[-400:])
+    got = min(now - then for now, then in zip(received_bytes(session, SIZE.hosts), before, strict=True))
+    least = (len(SIZE.hosts) - 1) * PROGRAMS[name].block_bytes * sum(each["steps"] for each in told)
+    if got < least:
+        raise GavotteError(
+            f"a host received {got} bytes of {least}", hint="the ranks met elsewhere than on the network"
+        )
     for way, each in zip(order, told, strict=True):
         if each["block_bytes"] != PROGRAMS[name].block_bytes:
             raise GavotteError(f"{name} sends blocks of {each['block_bytes']} bytes", hint="plan for these")
