@@ -16,7 +16,7 @@ import numpy as np
 from benches.constant import cloud
 from benches.constant.replay import best_method
 from benches.constant.stats import saved
-from benches.mpi import IMPLEMENTATIONS, available, launch, received_bytes
+from benches.mpi import IMPLEMENTATIONS, available, launch, loss_based, received_bytes
 
 from gavotte import lab
 from gavotte.collective import build_shim, norm_of, plan, shim_text
@@ -162,6 +162,7 @@ def totals(arguments: argparse.Namespace) -> None:
             cloud.strangers(session, STRANGERS_BYTES, STRANGERS_WAIT_S, seed),
             tempfile.TemporaryDirectory(dir="/tmp") as folder,
         ):
+            loss_based(session, (*SIZE.hosts, *cloud.STRANGERS))
             for name, found in _in_one(session, Path(folder), rounds, seed, arguments.quick).items():
                 told[name].append(found)
     for name, seen in told.items():

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from benches.constant import traces
+from benches.mpi import loss_based
 from benches.sharing import lab_of
 from tests.measure.random_clouds import Cloud
 
@@ -63,6 +64,7 @@ def cloud(seed: int) -> Iterator[lab.Session]:
     rates = drawn(seed)
     pairs = {(i, j): float(rates[i, j]) for i in range(len(HOSTS)) for j in range(len(HOSTS)) if i != j}
     with lab_of(Cloud("pipe", topology, pairs)) as session:
+        loss_based(session, (*HOSTS, *NEIGHBOURS))
         yield session
 
 

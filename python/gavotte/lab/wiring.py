@@ -16,22 +16,20 @@ from gavotte.lab.plan import LOOPBACK_INDEX, Kind, Node, Plan
 SYSTEM = Path("/proc/sys/net")
 """Shows the settings of the reader's own network namespace."""
 
-SETTINGS: dict[Kind, dict[str, tuple[str, ...]]] = {
+SETTINGS: dict[Kind, dict[str, str]] = {
     "host": {
-        # Cubic is what most clouds' images have; a machine that allows only its own in namespaces leaves Reno, as good
-        # here. Under BBR shallow shapers drop up to 45 % of a 400 kB message, and one in ten takes half as long again.
-        "ipv4/tcp_congestion_control": ("cubic", "reno"),
-        "ipv4/tcp_no_metrics_save": ("1",),  # a connection must not remember the last one's path
+        "ipv4/tcp_congestion_control": "cubic",  # what most clouds' images have; the machine's own may be another
+        "ipv4/tcp_no_metrics_save": "1",  # a connection must not remember the last one's path
     },
     "switch": {
-        "ipv4/icmp_ratelimit": ("0",),  # traceroute hears every router
-        "ipv4/icmp_msgs_per_sec": ("1000000",),
-        "ipv4/conf/all/rp_filter": ("0",),
-        "ipv4/conf/default/rp_filter": ("0",),
+        "ipv4/icmp_ratelimit": "0",  # traceroute hears every router
+        "ipv4/icmp_msgs_per_sec": "1000000",
+        "ipv4/conf/all/rp_filter": "0",
+        "ipv4/conf/default/rp_filter": "0",
     },
     "machine": {},
 }
-"""Settings with their values, the best first: the kernel gets the first that it takes. A lab works without any."""
+"""Settings that a lab works without, should the kernel not offer one."""
 
 
 def build(plan: Plan, folder: Path, still_wanted: Callable[[], None]) -> None:
@@ -115,12 +113,10 @@ def _settle(node: Node) -> None:
                 f"cannot let a namespace route: {SYSTEM}/ipv4/ip_forward: {error.strerror}",
                 hint="the lab needs a writable /proc/sys",
             ) from None
-    quiet = {"ipv6/conf/default/disable_ipv6": ("1",)}
-    for setting, values in (quiet | SETTINGS[node.kind]).items():
-        for value in values:
-            with contextlib.suppress(OSError):
-                (SYSTEM / setting).write_text(value)
-                break
+    quiet = {"ipv6/conf/default/disable_ipv6": "1"}
+    for setting, value in (quiet | SETTINGS[node.kind]).items():
+        with contextlib.suppress(OSError):
+            (SYSTEM / setting).write_text(value)
 
 
 def _furnish(node: Node, channel: Channel) -> None:
