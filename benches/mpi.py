@@ -54,6 +54,7 @@ def launch(
     environment: Mapping[str, str] | None = None,
     timeout_s: float = 300.0,
     calm: bool = False,
+    wired: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Runs a Python program with mpi4py, one process a rank, started from the first rank's host.
 
@@ -67,6 +68,8 @@ def launch(
         timeout_s: after which it is ended.
         calm: ranks of Open MPI that wait sleep, as `calm.c` says, whatever they wait for. MPICH's would never end: UCX
             counts polls.
+        wired: MPICH's ranks meet on the network; by themselves UCX and libfabric find the machine's memory under all hosts
+            of a lab. MPICH 4.0 with UCX may not come to its end then: one rank waits for others that no longer listen.
     """
     own = {"OPENBLAS_NUM_THREADS": "1", "MPI4PY_MPIABI": implementation, **(environment or {})}
     if calm and implementation == "openmpi":
@@ -98,9 +101,9 @@ def launch(
         for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"):
             if name and (Path(folder) / name).exists() and not (scratch / "libmpi.so.12").exists():
                 (scratch / "libmpi.so.12").symlink_to(Path(folder) / name)
-        # By themselves UCX and libfabric, whichever MPICH has, find the machine's memory under all hosts of a lab.
         own |= {"LD_LIBRARY_PATH": str(scratch), "MPIR_CVAR_NOLOCAL": "1"}
-        own |= {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
+        if wired:
+            own |= {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
         line = ["mpiexec.hydra", "-f", str(hosts), "-n", str(len(ranks)), "-iface", "eth0"]
         line += [word for key, value in own.items() for word in ("-genv", key, value)]
     return session.run(

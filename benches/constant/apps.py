@@ -219,6 +219,7 @@ def _ran(
             environment=job.environment,
             timeout_s=900,
             calm=True,
+            wired=True,
         )
     told = [json.loads(text) for text in ran.stdout.splitlines() if text.startswith("{")]
     if len(told) != len(order):
