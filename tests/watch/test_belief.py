@@ -7,16 +7,17 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import pytest
 from tests.model.synthetic import history, hot, truth
+from tests.watch.placed import placed
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App, Constraints, Task, Transfer
 from gavotte.formats.network import FORMAT, Group, Host, Network
 from gavotte.model import model
-from gavotte.place import evaluate
+from gavotte.place import Running, evaluate
 from gavotte.watch import Event, Move, Watcher
 from gavotte.watch.belief import MESSAGE_BYTES, expected_times, renewed, without
 from gavotte.watch.detect import Edge
-from gavotte.watch.running import Running, review
+from gavotte.watch.reviewing import review
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -132,7 +133,7 @@ def app(memory_bytes: int, name: str = "pair", **constraints: object) -> App:
 def test_a_placement_on_a_slow_host_is_worth_leaving_and_when() -> None:
     before = network()
     after = renewed(before, moved("a", "bcd", 1e8))
-    found = review(before, after, Running([app(100_000_000)], {"x": "a", "y": "b"}))
+    found = review(before, after, placed([app(100_000_000)], {"x": "a", "y": "b"}))
     assert found.before_s == pytest.approx(8.0)
     assert found.now_s == pytest.approx(80.0)
     assert found.best_s == pytest.approx(8.0)
@@ -145,16 +146,16 @@ def test_a_placement_on_a_slow_host_is_worth_leaving_and_when() -> None:
 def test_a_placement_elsewhere_stays() -> None:
     before = network()
     after = renewed(before, moved("a", "bcd", 1e8))
-    found = review(before, after, Running([app(0)], {"x": "c", "y": "d"}))
+    found = review(before, after, placed([app(0)], {"x": "c", "y": "d"}))
     assert found.runs is None
     assert found.assignment == {"x": "c", "y": "d"}
     with pytest.raises(GavotteError, match="`z`, which is no host"):
-        review(before, after, Running([app(0)], {"x": "c", "y": "z"}))
+        review(before, after, placed([app(0)], {"x": "c", "y": "z"}))
 
 
 def test_what_a_gone_host_had_is_restarted_elsewhere_without_sending_its_state() -> None:
     before = network()
-    found = review(before, before, Running([app(100_000_000)], {"x": "a", "y": "b"}), gone={"a"})
+    found = review(before, before, placed([app(100_000_000)], {"x": "a", "y": "b"}), gone={"a"})
     assert found.restart == ("x",)
     assert found.assignment is not None
     assert found.assignment["x"] in "cd"
@@ -169,7 +170,7 @@ def test_who_stands_in_the_way_of_a_restart_moves_and_that_costs() -> None:
     hosts = [host.model_copy(update={"cpus": 2.0 if host.name in "ab" else 1.0}) for host in even.hosts]
     before, one = even.model_copy(update={"hosts": hosts}), app(100_000_000)
     big = one.model_copy(update={"task": [one.task[0].model_copy(update={"cpus": 2.0}), one.task[1]]})
-    running = Running([big], {"x": "a", "y": "b"})
+    running = placed([big], {"x": "a", "y": "b"})
     found = review(before, before, running, gone={"a"})
     assert found.assignment is not None
     assert found.assignment["x"] == "b"
@@ -185,7 +186,7 @@ def test_who_stands_in_the_way_of_a_restart_moves_and_that_costs() -> None:
 def test_no_task_is_placed_on_a_host_that_is_gone() -> None:
     before = network()
     both = Event("moved", 3, ("a",), (*moved("a", "bcd", 1e8).moves, *(moved(s, "a", 1e8).moves[0] for s in "bcd")), 6)
-    found = review(before, renewed(before, both), Running([app(0)], {"x": "a", "y": "b"}), gone={"c"})
+    found = review(before, renewed(before, both), placed([app(0)], {"x": "a", "y": "b"}), gone={"c"})
     assert found.assignment is not None
     assert set(found.assignment.values()) == {"b", "d"}
 
@@ -193,7 +194,7 @@ def test_no_task_is_placed_on_a_host_that_is_gone() -> None:
 def test_several_applications_are_reviewed_as_one() -> None:
     before = network()
     apps = [app(0, "one"), app(0, "two")]
-    running = Running(apps, {"one/x": "a", "one/y": "b", "two/x": "c", "two/y": "d"})
+    running = placed(apps, {"one/x": "a", "one/y": "b", "two/x": "c", "two/y": "d"})
     assert review(before, before, running).before_s == pytest.approx(8.0)
     found = review(before, before, running, gone={"d"})
     assert found.restart == ("two/y",)
@@ -202,11 +203,13 @@ def test_several_applications_are_reviewed_as_one() -> None:
 
 def test_a_placement_of_other_applications_is_refused() -> None:
     placement = evaluate(network(), [app(0)], {"x": "a", "y": "b"})
-    assert Running.of([app(0)], placement).assignment == {"x": "a", "y": "b"}
+    assert review(network(), network(), Running([app(0)], placement)).assignment == {"x": "a", "y": "b"}
     with pytest.raises(GavotteError, match="'other' is not in the placement"):
-        Running.of([app(0), app(0, "other")], placement)
+        review(network(), network(), Running([app(0), app(0, "other")], placement))
     with pytest.raises(GavotteError, match="'pair', which was not given"):
-        Running.of([app(0, "other")], placement)
+        review(network(), network(), Running([app(0, "other")], placement))
+    with pytest.raises(GavotteError, match="two applications have the same name"):
+        review(network(), network(), Running([app(0), app(1)], placement))
 
 
 @pytest.mark.parametrize("count", [2, 4])

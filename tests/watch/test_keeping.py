@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
+from tests.watch.placed import placed
 from tests.watch.test_belief import app as pair
 from tests.watch.test_belief import network
 from tests.watch.test_observing import lines, operations
@@ -19,8 +20,8 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import write_app
 from gavotte.formats.network import FORMAT, Host, Network, read_network, write_network
 from gavotte.formats.placement import read_placement, write_placement
-from gavotte.place import evaluate
-from gavotte.watch import Event, Move, Running, Told, keep, keeping
+from gavotte.place import Running, evaluate
+from gavotte.watch import Event, Move, Told, keep, keeping
 from gavotte.watch.detect import Edge
 from gavotte.watch.loop import RETRY_TICKS, SILENT_TICKS
 
@@ -69,7 +70,7 @@ def test_when_hosts_go_or_come_the_running_placement_is_reviewed(monkeypatch: py
             places.update(each.placement.assignment)
 
     def running() -> Running:
-        return Running([pair(0)], dict(places))
+        return placed([pair(0)], places)
 
     kept = keep(
         network(),
@@ -101,7 +102,7 @@ def test_hosts_that_the_inventory_does_not_list_are_gone_too(monkeypatch: pytest
         wait=lambda _: False,
         tell=told.append,
         complain=lambda text: pytest.fail(text),
-        running=lambda: Running([pair(0)], {"x": "a", "y": "b"}),
+        running=lambda: placed([pair(0)], {"x": "a", "y": "b"}),
         count=1,
     )
     assert [(each.event.kind, each.event.hosts) for each in told] == [("gone", ("a", "d"))]

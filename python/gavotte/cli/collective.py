@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli.output import Json, Seed, emit_json, emit_table, note
+from gavotte.cli.replay import Norm, Replay, note_replay, read_replay
 from gavotte.formats.rates import format_bytes
 
 if TYPE_CHECKING:
@@ -50,13 +51,8 @@ def collective(
         int | None,
         typer.Option("--segments", help="Pieces; for search and ring, at most. rank-ring has one.", min=1, max=65536),
     ] = None,
-    history: Annotated[
-        Path | None, typer.Option("--replay", help="Also say what it takes in each snapshot.", metavar="H.npz")
-    ] = None,
-    norm: Annotated[
-        float | None,
-        typer.Option("--norm", help="With --replay: add noise until Norm(N_E) is this.", min=0.0, max=1.0),
-    ] = None,
+    history: Replay = None,
+    norm: Norm = None,
     form: Annotated[str, typer.Option("--format", help="json, or shim for the preloaded library.")] = "json",
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the trees.", metavar="C.tree.json")
@@ -65,10 +61,9 @@ def collective(
     as_json: Json = False,
 ) -> None:
     """Say along which tree or ring, in which order and in how many pieces a collective operation is fastest."""
-    from gavotte.collective import OPERATIONS, plan, shim_text, with_noise
+    from gavotte.collective import OPERATIONS, plan, shim_text
     from gavotte.errors import GavotteError
     from gavotte.formats.collective import write_collective
-    from gavotte.formats.history import read_history
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import read_placement
     from gavotte.formats.rates import parse_size
@@ -76,10 +71,9 @@ def collective(
 
     if placement is not None and ranks is not None:
         raise typer.BadParameter("--placement and --ranks say the same; give one of them")
-    if norm is not None and history is None:
-        raise typer.BadParameter("--norm goes with --replay: it is the noise of that History")
     if form not in ("json", "shim"):
         raise GavotteError(f"no format {form!r}", hint="choose json or shim")
+    replayed = read_replay(history, norm, seed)
     net = read_network(network)
     hosts = net.names
     if placement is not None:
@@ -112,9 +106,6 @@ def collective(
         for name in wanted
         for top in (dict.fromkeys(roots or [None]) if name in _ROOTED or len(roots) == 1 else (None,))
     ]
-    replayed = None if history is None else read_history(history)
-    if replayed is not None and norm is not None:
-        replayed = with_noise(replayed, norm, seed=seed).history
     if output is not None:
         if form == "shim":
             write_text(output, shim_text(found))
@@ -160,10 +151,7 @@ def _show(found: Collective, history: History | None) -> None:
         typer.echo(f"\n{stage.operation}, {where}\n{draw(stage, found.hosts)}")
     if history is not None:
         seconds = _replayed(found, history)["replayed_s"]
-        note(
-            f"replayed over {len(seconds)} snapshots: mean {sum(seconds) / len(seconds):.4g} s, "
-            f"least {min(seconds):.4g} s, most {max(seconds):.4g} s"
-        )
+        note_replay(seconds)
     note(f"seed {found.seed}")
 
 

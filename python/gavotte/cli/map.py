@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gavotte.cli.output import Json, Seed, emit_json, emit_table, note
+from gavotte.cli.replay import Norm, Replay, note_replay, read_replay
 
 
 def map_(
@@ -22,13 +23,8 @@ def map_(
             metavar="HOST,HOST,...",
         ),
     ] = None,
-    history: Annotated[
-        Path | None, typer.Option("--replay", help="Also say what it takes in each snapshot.", metavar="H.npz")
-    ] = None,
-    norm: Annotated[
-        float | None,
-        typer.Option("--norm", help="With --replay: add noise until Norm(N_E) is this.", min=0.0, max=1.0),
-    ] = None,
+    history: Replay = None,
+    norm: Norm = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the Placement.", metavar="P.placement.json")
     ] = None,
@@ -36,23 +32,18 @@ def map_(
     as_json: Json = False,
 ) -> None:
     """Give each task a host of its own so that who talks most sits nearest."""
-    from gavotte.collective import history_pairs, with_noise
+    from gavotte.collective import history_pairs
     from gavotte.formats.app import read_app
-    from gavotte.formats.history import read_history
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import write_placement
     from gavotte.mapping import busiest_s, keys, map_tasks
 
-    if norm is not None and history is None:
-        raise typer.BadParameter("--norm goes with --replay: it is the noise of that History")
+    snapshots = read_replay(history, norm, seed)
     read = read_app(app)
     placed = map_tasks(read_network(network), read, method, seed=seed)
     order = None if hosts is None else keys(placed, [host.strip() for host in hosts.split(",")])
     replayed: list[float] | None = None
-    if history is not None:
-        snapshots = read_history(history)
-        if norm is not None:
-            snapshots = with_noise(snapshots, norm, seed=seed).history
+    if snapshots is not None:
         pairs = history_pairs(snapshots, list(placed.assignment.values()))
         replayed = busiest_s(read, range(len(read.task)), pairs.alpha_s, pairs.per_byte_s).tolist()
     if output is not None:
@@ -66,9 +57,6 @@ def map_(
         emit_table(["task", "host"], [list(pair) for pair in placed.assignment.items()], words=["host"])
     note(f"{method}: the busiest host, {placed.bottleneck}, takes {placed.completion_s:.4g} s; seed {placed.seed}")
     if replayed:
-        note(
-            f"replayed over {len(replayed)} snapshots: mean {sum(replayed) / len(replayed):.4g} s, "
-            f"least {min(replayed):.4g} s, most {max(replayed):.4g} s"
-        )
+        note_replay(replayed)
     if output is not None:
         note(f"wrote {output}")

@@ -84,7 +84,8 @@ def watch(
     from gavotte.formats.app import read_app
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import read_placement
-    from gavotte.watch import Running, keep
+    from gavotte.place import Running
+    from gavotte.watch import keep
 
     if bool(app) != (placement is not None):
         raise GavotteError("--app and --placement belong together", hint="give both or none")
@@ -98,7 +99,7 @@ def watch(
 
     def running() -> Running:
         assert placement is not None
-        return Running.of(apps, read_placement(placement))
+        return Running(apps, read_placement(placement))
 
     def tell(told: Told) -> None:
         typer.echo(json.dumps(told.document) if as_json else _sentence(told.event))

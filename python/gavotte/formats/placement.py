@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gavotte.errors import GavotteError
+from gavotte.formats.app import App
 from gavotte.formats.names import HostName, Label
 from gavotte.formats.reading import Emitted, parse_json, read_text, validate, write_text
 
@@ -40,6 +43,28 @@ class Placement(Emitted):
     bottleneck: str
     elapsed_s: Seconds
     seed: int
+
+    def in_order(self, apps: Sequence[App]) -> list[App]:
+        """The applications that it places, in its order.
+
+        Args:
+            apps: those it was made for, in any order.
+
+        Raises:
+            GavotteError: when they do not belong together.
+        """
+        by_name = {app.name: app for app in apps}
+        if len(by_name) < len(apps):
+            raise GavotteError("two applications have the same name", hint="rename one")
+        for name in self.apps:
+            if name not in by_name:
+                raise GavotteError(
+                    f"the placement holds application {name!r}, which was not given", hint="name its file"
+                )
+        for name in by_name:
+            if name not in self.apps:
+                raise GavotteError(f"application {name!r} is not in the placement", hint="place it first")
+        return [by_name[name] for name in self.apps]
 
 
 def read_placement(path: str | Path) -> Placement:

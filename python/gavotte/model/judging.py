@@ -27,6 +27,7 @@ from gavotte.model.findings import (
 )
 from gavotte.model.subset import Mask, SubsetCost, cost_of_subset, random_rings, usual_degree
 
+HOUR_S = 3600.0
 WORTH_LEAVING_OUT = 0.5
 """Share of the pairs above which a subset saves too little to speak of."""
 
@@ -99,7 +100,7 @@ def judge(history: History, constant: Constant) -> Findings:
     advice = (
         _worth(error, saved),
         _snapshots(shares, after, needed),
-        _again(after_s, history.snapshots),
+        _again(after_s, history),
         *_some(constant, measured, subset),
         *_moved(constant.cut.share, moved_hosts),
     )
@@ -184,11 +185,13 @@ def _snapshots(shares: list[float], after: list[int], needed: int | None) -> str
     )
 
 
-def _again(after_s: float | None, snapshots: int) -> str:
+def _again(after_s: float | None, history: History) -> str:
     if after_s is None:
-        few = "take at least 6" if snapshots < 6 else "spread them over time"
+        few = "take at least 6" if history.snapshots < 6 else "spread them over time"
         return f"the snapshots do not show when to calibrate again: {few}"
-    return f"calibrate again after {_duration(after_s)}, or as soon as operations take other times than expected"
+    advice = f"calibrate again after {_duration(after_s)}, or as soon as operations take other times than expected"
+    span_s = float(history.time_s[-1] - history.time_s[0])
+    return advice + ("; snapshots spread over hours would vouch for longer" if span_s < HOUR_S else "")
 
 
 def _moved(share: float, hosts: tuple[str, ...]) -> list[str]:

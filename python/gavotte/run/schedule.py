@@ -71,16 +71,7 @@ def schedule(placement: Placement, apps: Sequence[App]) -> Schedule:
     Raises:
         GavotteError: when they do not belong together.
     """
-    by_name = {app.name: app for app in apps}
-    if len(by_name) < len(apps):
-        raise GavotteError("two applications have the same name", hint="rename one")
-    for name in placement.apps:
-        if name not in by_name:
-            raise GavotteError(f"the placement holds application {name!r}, which was not given", hint="name its file")
-    ordered = [by_name[name] for name in placement.apps]
-    if len(ordered) < len(apps):
-        extra = next(name for name in by_name if name not in placement.apps)
-        raise GavotteError(f"application {extra!r} is not in the placement", hint="place it first")
+    ordered = placement.in_order(apps)
     moves: list[Move] = []
     tasks: list[tuple[str, ...]] = []
     phases: list[int] = []

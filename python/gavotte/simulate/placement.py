@@ -88,7 +88,7 @@ def replay_placement(
     Raises:
         GavotteError: when they do not belong together.
     """
-    ordered = _in_order(placement, apps)
+    ordered = placement.in_order(apps)
     todo = _Schedule(ordered, placement, host_names(network))
     flows = todo.flows
     if tcp:
@@ -119,19 +119,6 @@ def replay_placement(
         simulation=done,
         transfers=todo.transfers,
     )
-
-
-def _in_order(placement: Placement, apps: Sequence[App]) -> list[App]:
-    by_name = {app.name: app for app in apps}
-    if len(by_name) < len(apps):
-        raise GavotteError("two applications have the same name", hint="rename one")
-    for name in placement.apps:
-        if name not in by_name:
-            raise GavotteError(f"the placement holds application {name!r}, which was not given", hint="name its file")
-    for name in by_name:
-        if name not in placement.apps:
-            raise GavotteError(f"application {name!r} is not in the placement", hint="place it first")
-    return [by_name[name] for name in placement.apps]
 
 
 class _Schedule:

@@ -4,7 +4,7 @@ from gavotte.watch.detect import Change, EdgeCusum, exceeds, movers
 from gavotte.watch.keeping import Kept, Told, keep
 from gavotte.watch.loop import Event, Move, Watcher, follow, watch
 from gavotte.watch.observing import Operation, Tail, TreeWatch
-from gavotte.watch.running import Review, Running, review
+from gavotte.watch.reviewing import Review, review
 
 __all__ = [
     "Change",
@@ -14,7 +14,6 @@ __all__ = [
     "Move",
     "Operation",
     "Review",
-    "Running",
     "Tail",
     "Told",
     "TreeWatch",

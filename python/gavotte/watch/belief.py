@@ -10,6 +10,8 @@ from gavotte.formats.network import Network
 from gavotte.watch.detect import Edge
 from gavotte.watch.loop import MOVED, Event
 
+Matrix = list[list[float | None]]
+
 MESSAGE_BYTES = 8e6
 """A transfer that times are told of, as in the RPCA paper, section V-A."""
 
@@ -94,9 +96,6 @@ def renewed(network: Network, event: Event) -> Network:
         caps = {key: cap * factor for key, factor in factors.items() if (cap := getattr(group, key)) is not None}
         groups.append(group.model_copy(update=caps))
     return network.model_copy(update={"rate_bps": rates, "rate_low_bps": lows, "hosts": hosts, "groups": groups})
-
-
-Matrix = list[list[float | None]]
 
 
 def _moved_alike(before: Matrix, after: Matrix, pairs: Iterable[tuple[int, int]]) -> float:

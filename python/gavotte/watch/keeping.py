@@ -11,12 +11,12 @@ from typing import Any
 
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network, write_network
-from gavotte.place import evaluate
+from gavotte.place import Running, evaluate
 from gavotte.watch.belief import expected_times, renewed
 from gavotte.watch.loop import Event, Watcher, follow, watch
 from gavotte.watch.observing import Tail
 from gavotte.watch.probing import Probe
-from gavotte.watch.running import Review, Running, review
+from gavotte.watch.reviewing import Review, review
 
 USUAL_BAND = 0.05
 
@@ -89,7 +89,7 @@ def keep(
     Args:
         network: what is believed now.
         hosts: where to measure, as `agents.resolve_hosts` takes it; None = nowhere.
-        observations: `*.jsonl` of `gavotte.mpi.observing`; need not be there yet.
+        observations: `*.jsonl` of `gavotte.mpi.observing` or the preloaded library; need not be there yet.
         wait: waits so many seconds; true = stop.
         tell: told of each event, at once.
         complain: told, in a line, of what goes wrong and does not end the watch.
@@ -112,7 +112,7 @@ def keep(
         raise GavotteError("there is nothing to watch by", hint="give hosts, observations, or both")
     if running is not None:
         first = running()
-        evaluate(network, first.apps, first.assignment)
+        evaluate(network, first.placement.in_order(first.apps), first.placement.assignment)
     probe = None if hosts is None else Probe(hosts, method, network.names, complain, seed=seed)
     width = band if band is not None else USUAL_BAND if network.band is None else max(LEAST_BAND, network.band)
     measure = None if probe is None else probe.measure

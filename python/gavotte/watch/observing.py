@@ -49,7 +49,7 @@ class Operation:
 
 
 class Tail:
-    """Follows a file that grows, as `gavotte.mpi.observing` writes it: Records, all edges of an operation together."""
+    """Follows a file that grows: Records of edges, all of an operation together, in whatever order."""
 
     def __init__(self, path: str | Path, complain: Callable[[str], None]) -> None:
         """Starts at the file's beginning; it need not be there yet.
@@ -101,7 +101,7 @@ class Tail:
         try:
             edge = _Labels.model_validate(record.labels)
         except ValidationError as error:
-            self._complain(f"{at}: `labels` {error.errors()[0]['msg'].lower()}: it is not of gavotte.mpi.observing")
+            self._complain(f"{at}: `labels` {error.errors()[0]['msg'].lower()}: they are of no operation's edge")
             return None
         number = (edge.run, edge.operation)
         # Lines, not pairs of hosts: ranks that share a host write one each.

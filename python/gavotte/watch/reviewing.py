@@ -6,13 +6,12 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
-from gavotte.place import evaluate, place
+from gavotte.place import Running, evaluate, place
 from gavotte.place.merge import task_key
 from gavotte.watch.belief import without
 
@@ -21,36 +20,6 @@ WORTH = 0.05
 
 SHOWN_TASKS = 4
 """Tasks named in the sentence; the assignment has all."""
-
-
-@dataclass(frozen=True)
-class Running:
-    """Applications and where their tasks are; with several a task is `app/task`."""
-
-    apps: Sequence[App]
-    assignment: Mapping[str, str]
-
-    @classmethod
-    def of(cls, apps: Sequence[App], placement: Placement) -> Self:
-        """Applications under the Placement that was made for them.
-
-        Args:
-            apps: in any order.
-            placement: where their tasks are.
-
-        Raises:
-            GavotteError: when they do not belong together.
-        """
-        given = [app.name for app in apps]
-        for name in placement.apps:
-            if name not in given:
-                raise GavotteError(
-                    f"the placement holds application {name!r}, which was not given", hint="name its file"
-                )
-        for name in given:
-            if name not in placement.apps:
-                raise GavotteError(f"application {name!r} is not in the placement", hint="place it first")
-        return cls(apps, placement.assignment)
 
 
 @dataclass(frozen=True)
@@ -92,12 +61,13 @@ def review(before: Network, now: Network, running: Running, *, gone: Collection[
     Raises:
         GavotteError: when the placement cannot be evaluated, for instance because a host is none of the Network.
     """
-    before_s = evaluate(before, running.apps, running.assignment).completion_s
-    lost = tuple(task for task, host in running.assignment.items() if host in gone)
+    apps, places = running.placement.in_order(running.apps), running.placement.assignment
+    before_s = evaluate(before, apps, places).completion_s
+    lost = tuple(task for task, host in places.items() if host in gone)
     try:
         there = without(now, gone)
-        stay = _restarted(there, running, lost, seed) if lost else evaluate(there, running.apps, running.assignment)
-        best = place(there, running.apps, "search", seed=seed)
+        stay = _restarted(there, apps, places, lost, seed) if lost else evaluate(there, apps, places)
+        best = place(there, apps, "search", seed=seed)
     except GavotteError as error:
         if not lost:
             raise
@@ -106,10 +76,10 @@ def review(before: Network, now: Network, running: Running, *, gone: Collection[
     saved_s = stay.completion_s - best.completion_s
     worth = saved_s > WORTH * stay.completion_s
     chosen = best if worth else stay
-    migration_s = _migration_s(there, running, chosen.assignment, lost)
+    migration_s = _migration_s(there, apps, places, chosen.assignment, lost)
     how = "" if math.isinf(migration_s) else f" in {migration_s:.2f} s"
     runs = migration_s / saved_s if worth and how else None
-    moved = sum(chosen.assignment[task] != host for task, host in running.assignment.items()) - len(lost)
+    moved = sum(chosen.assignment[task] != host for task, host in places.items()) - len(lost)
     text = f"predicted {before_s:.2f} s before, {stay.completion_s:.2f} s now"
     if lost:
         text += " with what was lost restarted"
@@ -134,13 +104,15 @@ def review(before: Network, now: Network, running: Running, *, gone: Collection[
     )
 
 
-def _restarted(network: Network, running: Running, lost: Collection[str], seed: int) -> Placement:
+def _restarted(
+    network: Network, apps: Sequence[App], places: Mapping[str, str], lost: Collection[str], seed: int
+) -> Placement:
     """The lost tasks where they fit best and all others where they are; where that cannot be, all anew."""
-    held = {task: [host] for task, host in running.assignment.items() if task not in lost}
+    held = {task: [host] for task, host in places.items() if task not in lost}
     try:
-        return place(network, running.apps, "search", seed=seed, allowed=held)
+        return place(network, apps, "search", seed=seed, allowed=held)
     except InfeasibleError:
-        return place(network, running.apps, "search", seed=seed)
+        return place(network, apps, "search", seed=seed)
 
 
 def _named(words: Sequence[str]) -> str:
@@ -148,15 +120,17 @@ def _named(words: Sequence[str]) -> str:
     return ", ".join(words[:SHOWN_TASKS]) + more
 
 
-def _migration_s(network: Network, running: Running, assignment: Mapping[str, str], lost: Collection[str]) -> float:
+def _migration_s(
+    network: Network, apps: Sequence[App], before: Mapping[str, str], after: Mapping[str, str], lost: Collection[str]
+) -> float:
     """The busiest host's time to send, or to receive, the memory of tasks that move; what was lost has none."""
     at = {host.name: i for i, host in enumerate(network.hosts)}
     out: dict[str, float] = defaultdict(float)
     into: dict[str, float] = defaultdict(float)
-    for app in running.apps:
+    for app in apps:
         for task in app.task:
-            key = task_key(app, task.name, running.apps)
-            source, target = running.assignment[key], assignment[key]
+            key = task_key(app, task.name, apps)
+            source, target = before[key], after[key]
             if source == target or key in lost:
                 continue
             rate_bps = network.rate_bps[at[source]][at[target]]

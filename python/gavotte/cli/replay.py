@@ -1,0 +1,48 @@
+"""`--replay H.npz --norm X`: what was planned, timed in each snapshot of a History with noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gavotte.cli.output import note
+
+if TYPE_CHECKING:
+    from gavotte.formats.history import History
+
+Replay = Annotated[
+    Path | None, typer.Option("--replay", help="Also say what it takes in each snapshot.", metavar="H.npz")
+]
+Norm = Annotated[
+    float | None,
+    typer.Option("--norm", help="With --replay: add noise until Norm(N_E) is this.", min=0.0, max=1.0),
+]
+
+
+def read_replay(path: Path | None, norm: float | None, seed: int) -> History | None:
+    """The History to replay, noise included; None where none was asked for.
+
+    Raises:
+        BadParameter: for a norm without a History.
+        GavotteError: when the file cannot be read, or cannot have that norm.
+    """
+    from gavotte.collective import with_noise
+    from gavotte.formats.history import read_history
+
+    if path is None:
+        if norm is not None:
+            raise typer.BadParameter("--norm goes with --replay: it is the noise of that History")
+        return None
+    history = read_history(path)
+    return history if norm is None else with_noise(history, norm, seed=seed).history
+
+
+def note_replay(seconds: Sequence[float]) -> None:
+    """Tells what the snapshots say."""
+    note(
+        f"replayed over {len(seconds)} snapshots: mean {sum(seconds) / len(seconds):.4g} s, "
+        f"least {min(seconds):.4g} s, most {max(seconds):.4g} s"
+    )
