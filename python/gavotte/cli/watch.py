@@ -108,8 +108,6 @@ def watch(
         if words is not None:
             _call(words, told.document)
 
-    if observations is not None and not observations.exists():
-        note(f"{observations} is not there yet; waiting for it")
     with _stop_flag() as stop:
         kept = keep(
             belief,

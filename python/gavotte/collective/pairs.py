@@ -80,7 +80,7 @@ def history_pairs(history: History, ranks: Sequence[str]) -> Pairs:
     unknown = np.argwhere(np.isnan(pairs.per_byte_s[0]))
     if len(unknown):
         source, target = (ranks[int(place)] for place in unknown[0])
-        raise GavotteError(f"{source} to {target} was never measured", hint="measure again, or leave the hosts out")
+        raise GavotteError(f"{source} to {target} was never measured", hint="measure that pair, or name other hosts")
     return pairs
 
 

@@ -120,6 +120,8 @@ def keep(
     tail = None if observations is None else Tail(observations, complain)
     if output is not None:
         write_network(output, network)
+    if observations is not None and not observations.exists():
+        complain(f"{observations} is not there yet; waiting for it")
     belief = network
 
     def report(event: Event) -> None:
