@@ -52,3 +52,7 @@ class UnsupportedError(GavotteError):
 
 class AgentError(GavotteError):
     """An agent could not be reached, or refused."""
+
+
+class BusyError(AgentError):
+    """An agent is there, and held by another run."""

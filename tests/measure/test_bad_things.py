@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -185,6 +186,27 @@ def test_an_agent_held_by_another_run_says_so(small_cloud: lab.Session, tmp_path
         measure(inventory, journal=tmp_path / "h.npz.partial")
     # Nothing was found, so nothing is left that the next call would have to go on with.
     assert not list(tmp_path.iterdir())
+
+
+def test_agents_that_another_run_lets_go_of_soon_are_waited_for(small_cloud: lab.Session) -> None:
+    inventory = read_inventory(small_cloud.hosts_file)
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with enrolled(inventory, Budget(1 << 20, 60.0)):
+            held.set()
+            time.sleep(1.5)
+            done.set()
+
+    other = threading.Thread(target=hold)
+    other.start()
+    try:
+        assert held.wait(20)
+        with enrolled(inventory, Budget(1 << 20, 60.0)) as fleet:
+            assert done.is_set()
+            assert len(fleet.hosts) == len(inventory.host)
+    finally:
+        other.join()
 
 
 def gavotte(*arguments: str | Path, preexec_fn: Callable[[], None] | None = None) -> subprocess.Popen[str]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import pytest
 
-from gavotte.errors import GavotteError
+from gavotte.errors import BusyError, GavotteError
 from gavotte.watch import Event, Watcher, watch
 from gavotte.watch.detect import Edge
 from gavotte.watch.loop import REPEATS, RETRY_TICKS, SILENT_TICKS
@@ -22,10 +22,13 @@ class Cloud:
         self.seconds = {(s, t): float(rng.uniform(0.1, 0.4)) for s in self.hosts for t in self.hosts if s != t}
         self.dead: set[str] = set()
         self.apart: set[str] = set()
+        self.busy = False
         self.asked: list[int] = []
         self._rng = rng
 
     def measure(self, pairs: Collection[Edge]) -> Mapping[Edge, float]:
+        if self.busy:
+            raise BusyError("agent on h0 refuses the run: held by run `x`")
         self.asked.append(len(pairs))
         return {
             edge: self.seconds[edge] * float(self._rng.lognormal(0, 0.02))
@@ -93,6 +96,23 @@ def test_hosts_that_fall_silent_are_left_out_and_taken_in_again() -> None:
     assert [(event.kind, event.hosts) for event in events] == [("came", ("h2",))]
     assert watcher.expected_s["h2", "h0"] == pytest.approx(cloud.seconds["h2", "h0"], rel=0.1)
     assert ticks(watcher, 20) == []
+
+
+def test_while_others_measure_nobody_is_gone_and_nothing_is_lost() -> None:
+    cloud, told = Cloud(5), list[str]()
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure, complain=told.append)
+    ticks(watcher, 10)
+    cloud.busy = True
+    cloud.slower("h3", 2.0)
+    assert ticks(watcher, 10) == []
+    assert watcher.tick(["h0", "h1", "h3", "h4", "h9"])[0].kind == "gone"
+    assert told == ["agent on h0 refuses the run: held by run `x`; looking again when it has ended"]
+    cloud.busy = False
+    cloud.seconds |= {(s, t): 0.2 for s in [*cloud.hosts, "h9"] for t in [*cloud.hosts, "h9"] if "h9" in (s, t)}
+    events = ticks(watcher, 20)
+    assert {(event.kind, event.hosts) for event in events if event.kind != "moved"} == {("came", ("h9",))}
+    assert {move.source for event in events if event.kind == "moved" for move in event.moves} >= {"h3"}
+    assert watcher.gone == set()
 
 
 def test_all_may_fall_silent_and_come_back() -> None:

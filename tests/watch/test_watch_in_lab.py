@@ -8,15 +8,19 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from gavotte import lab
+from gavotte.agents import Budget, enrolled
+from gavotte.errors import BusyError
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import read_network, write_network
 from gavotte.measure import measure
 from gavotte.model import model
+from gavotte.watch.probing import Probe
 
 GAVOTTE = Path(sys.executable).with_name("gavotte")
 
@@ -55,3 +59,15 @@ def test_a_shaper_that_changes_is_found(small_cloud: lab.Session, tmp_path: Path
     assert now is not None
     assert was > 150e6
     assert now == pytest.approx(40e6, rel=0.15)
+
+
+@pytest.mark.lab
+def test_hosts_that_another_run_holds_are_not_silent(small_cloud: lab.Session) -> None:
+    inventory, complaints = read_inventory(small_cloud.hosts_file), list[str]()
+    pair = (inventory.names[0], inventory.names[1])
+    probe = Probe(str(small_cloud.hosts_file), "train", inventory.names, complaints.append)
+    with closing(probe):
+        with enrolled(inventory, Budget(1 << 20, 60.0)) as fleet, pytest.raises(BusyError, match=fleet.run_id):
+            probe.measure([pair])
+        assert set(probe.measure([pair])) == {pair}
+    assert complaints == []

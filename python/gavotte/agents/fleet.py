@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import queue
+import random
 import secrets
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.agent_pb2_grpc import AgentStub
 from gavotte.agents.calls import aside
 from gavotte.agents.reach import Reach, reaching
-from gavotte.errors import AgentError
+from gavotte.errors import AgentError, BusyError
 from gavotte.formats.inventory import Host, Inventory
 
 PROTOCOL = 1
@@ -25,6 +27,9 @@ PROTOCOL = 1
 CALL_DEADLINE_S = 10.0
 """For calls that only exchange a few bytes with one agent."""
 
+
+PATIENCE_S = 5.0
+"""How long agents that another run holds are waited for: `gavotte watch` holds them for less at a time."""
 
 LOST_DEADLINE_S = 2.0
 """The same for a host that was dropped."""
@@ -94,7 +99,8 @@ class Fleet:
         """Opens the session at every healthy agent under a fresh secret.
 
         Raises:
-            AgentError: when an agent is held by another run.
+            BusyError: when an agent is held by another run.
+            AgentError: when one refuses for another reason.
         """
         secret = secrets.token_bytes(32)
         peers = [
@@ -109,8 +115,8 @@ class Fleet:
         refusals = {name: reply for name, reply in self._ask("Enrol", requests).items() if isinstance(reply, str)}
         if refusals:
             name, reason = next(iter(refusals.items()))
-            hint = "wait for its end" if "held by" in reason else ""
-            raise AgentError(f"agent on {name} refuses the run: {reason}", hint=hint)
+            refusal = f"agent on {name} refuses the run: {reason}"
+            raise BusyError(refusal, hint="wait for its end") if "held by" in reason else AgentError(refusal)
 
     def release(self) -> None:
         """Ends the session everywhere. An agent that does not answer frees itself when its budget ends."""
@@ -257,7 +263,8 @@ def enrolled(
         a `Fleet` in which at least one agent is enrolled; `missing` tells who is not.
 
     Raises:
-        AgentError: when no agent answers, or one is held by another run.
+        BusyError: when one is held by another run, and still is after `PATIENCE_S`.
+        AgentError: when no agent answers.
     """
     with reaching(inventory) if reach is None else nullcontext(reach) as roads:
         fleet = Fleet(inventory, roads, run_id)
@@ -266,10 +273,25 @@ def enrolled(
             name, reason = next(iter(fleet.missing.items()))
             raise AgentError(f"none of {len(fleet.missing)} agents can be used; {name}: {reason}")
         try:
-            fleet.enrol(budget)
+            _enrol_in_turn(fleet, budget)
             yield fleet
         finally:
             fleet.release()
+
+
+def _enrol_in_turn(fleet: Fleet, budget: Budget) -> None:
+    """Enrols all, when those that hold some let go of them; two that hold half each both let go."""
+    end_s = time.monotonic() + PATIENCE_S
+    pauses = random.Random(fleet.run_id)
+    while True:
+        try:
+            fleet.enrol(budget)
+            return
+        except BusyError:
+            fleet.release()
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(pauses.uniform(0.1, 0.9))
 
 
 def filled(host: Host, health: pb.HealthReply) -> Host:

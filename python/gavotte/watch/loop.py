@@ -9,12 +9,13 @@ from typing import Literal
 
 import numpy as np
 
-from gavotte.errors import GavotteError
+from gavotte.errors import BusyError, GavotteError
 from gavotte.watch.detect import Change, Edge, EdgeCusum, movers
 from gavotte.watch.observing import Operation, Tail, TreeWatch
 
 Measure = Callable[[Collection[Edge]], Mapping[Edge, float]]
-"""Seconds that one transfer takes on each pair asked for; what does not answer is left out."""
+"""Seconds that one transfer takes on each pair asked for; what does not answer is left out. Raises `BusyError` when
+others measure there."""
 
 Alarm = Literal["cusum", "threshold"]
 
@@ -124,6 +125,7 @@ class Watcher:
         self._threshold = threshold
         self._complain = complain
         self._told: set[Edge] = set()
+        self._waiting = False
         self._draw()
 
     def tick(self, hosts: Collection[str] | None = None) -> list[Event]:
@@ -133,20 +135,38 @@ class Watcher:
             hosts: who is there according to the inventory; None = as before.
 
         Returns:
-            What happened, in order; nothing most of the time.
+            What happened, in order; nothing most of the time, or when others measure there.
         """
         self._tick += 1
-        events = self._listed(hosts) if hosts is not None else []
+        events: list[Event] = []
+        try:
+            self._look(hosts, events)
+            self._waiting = False
+        except BusyError as error:  # what was not looked at is in the next tick
+            self._wait_for(error)
+        return events
+
+    def _look(self, hosts: Collection[str] | None, events: list[Event]) -> None:
+        """One tick; adds to the events as they happen."""
+        if hosts is not None:
+            events += self._unlisted(hosts)
+            events += self._come(sorted(set(hosts) - set(self.hosts)))
         if self.gone and self._tick % RETRY_TICKS == 0:
             events += self._ask_again()
         if self._cusum is None or self._measure is None:
-            return events
+            return
         times = self._measure(self._ring)
         events += self._heard(times)
-        if events and any(event.kind in ("gone", "came") for event in events):
-            return events
-        changes = self._cusum.observe(np.array([times.get(edge, np.nan) for edge in self._ring]))
-        return events + ([self._follow(changes)] if changes else [])
+        if any(event.kind in ("gone", "came") for event in events):
+            return
+        if changes := self._cusum.observe(np.array([times.get(edge, np.nan) for edge in self._ring])):
+            events.append(self._follow(changes))
+
+    def _wait_for(self, error: BusyError) -> None:
+        """Says, once, that others measure."""
+        if not self._waiting:
+            self._complain(f"{error}; looking again when it has ended")
+        self._waiting = True
 
     def observe(self, operation: Operation) -> list[Event]:
         """Takes the times of an operation that ran anyway, and follows up on what they show.
@@ -166,7 +186,13 @@ class Watcher:
             pairs = ", ".join(f"{source} to {target}" for source, target in sorted(new)[:MOST_NAMED])
             more = f" and {len(new) - MOST_NAMED} more" if len(new) > MOST_NAMED else ""
             self._complain(f"the Network has no rate of what operations use, which counts for nothing: {pairs}{more}")
-        taken = Operation(operation.tree, known)
+        try:
+            return self._judged(tree, Operation(operation.tree, known))
+        except BusyError as error:  # what has changed shows in later operations too
+            self._wait_for(error)
+            return []
+
+    def _judged(self, tree: TreeWatch, taken: Operation) -> list[Event]:
         changes = tree.take(taken)
         if not changes:
             # One operation may be off by a spike: what calibration does not find is forgotten.
@@ -278,13 +304,13 @@ class Watcher:
         self._draw()
         return [Event("gone", self._tick, tuple(sorted(lost)))]
 
-    def _listed(self, hosts: Collection[str]) -> list[Event]:
-        """Hosts that the inventory has lost or won."""
-        known, listed = set(self.hosts), set(hosts)
-        events = self._leave((known - self.gone) - listed)
-        self.hosts = sorted(listed)
-        self.gone &= listed
-        return events + self._come(sorted(listed - known))
+    def _unlisted(self, hosts: Collection[str]) -> list[Event]:
+        """Leaves out what the inventory has lost."""
+        stay = set(self.hosts) & set(hosts)
+        events = self._leave(set(self.hosts) - self.gone - stay)
+        self.hosts = sorted(stay)
+        self.gone &= stay
+        return events
 
     def _ask_again(self) -> list[Event]:
         if self._measure is None:
@@ -292,19 +318,19 @@ class Watcher:
         here = self._here()
         # One alone is in no ring, so nobody knows whether it is still there.
         heard = self._answering(sorted(self.gone), here) if len(here) > 1 else self._answering(self.hosts, [])
-        back = sorted(self.gone & heard)
-        self.gone -= set(back)
-        return self._come(back)
+        return self._come(sorted(self.gone & heard))
 
     def _come(self, hosts: Sequence[str]) -> list[Event]:
-        """Calibrates all pairs of hosts that are new or back; who does not answer counts as gone."""
+        """Calibrates all pairs of hosts that are new or back; until they have answered they count as gone."""
         if not hosts:
             return []
-        here = self._here()
+        here = sorted({*self._here(), *hosts})
+        self.hosts = sorted({*self.hosts, *hosts})
+        self.gone |= set(hosts)
         pairs = {(s, t) for s in here for t in here if s != t and (s in hosts or t in hosts)}
         found = self._calibrated(pairs)
         answered = {host for edge in found for host in edge}
-        self.gone |= set(hosts) - answered
+        self.gone -= set(hosts) & answered
         moves = self._moved(found)
         self._rebase(moves)
         self._draw()

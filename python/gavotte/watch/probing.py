@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gavotte.agents import reaching, resolve_hosts
-from gavotte.errors import GavotteError
+from gavotte.errors import BusyError, GavotteError
 from gavotte.measure import METHODS
 from gavotte.measure import measure as take
 from gavotte.model import transfer_times
@@ -78,7 +78,11 @@ class Probe:
         return sorted(listed & self._known)
 
     def measure(self, pairs: Collection[Edge]) -> Mapping[Edge, float]:
-        """Seconds of one transfer on each pair that answered."""
+        """Seconds of one transfer on each pair that answered.
+
+        Raises:
+            BusyError: when another run holds the agents: that says nothing of the hosts.
+        """
         there = set(self._inventory.names)
         asked = [(source, target) for source, target in pairs if source in there and target in there]
         if not asked:
@@ -88,6 +92,8 @@ class Probe:
             found = take(
                 self._inventory, method=self._method, pairs=asked, again=False, seed=self._seed, reach=self._open()
             )
+        except BusyError:
+            raise
         except GavotteError as error:  # all agents gone, for now
             self.close()
             self._complain(str(error))
