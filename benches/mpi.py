@@ -6,18 +6,29 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from ctypes.util import find_library
 from pathlib import Path
 
 from gavotte import lab
-from gavotte.errors import GavotteError
+from gavotte.errors import GavotteError, UnsupportedError
 
 IMPLEMENTATIONS = ("openmpi", "mpich")
+MPICH = Path(sys.prefix) / "mpich"
+"""Its maintainers' own build. Debian's 4.0.2 over TCP may hang in its own end: one rank waits for others that no longer
+listen."""
 
 
 def available(implementation: str) -> bool:
     """Whether its launcher is installed."""
-    return shutil.which(f"mpirun.{implementation}") is not None
+    return _launcher(implementation) is not None
+
+
+def compiler(implementation: str) -> str | None:
+    """Its C compiler; None = not installed."""
+    return shutil.which(str(MPICH / "bin" / "mpicc") if implementation == "mpich" else f"mpicc.{implementation}")
+
+
+def _launcher(implementation: str) -> str | None:
+    return shutil.which(str(MPICH / "bin" / "mpiexec") if implementation == "mpich" else f"mpirun.{implementation}")
 
 
 def loss_based(session: lab.Session, hosts: Sequence[str]) -> None:
@@ -54,7 +65,6 @@ def launch(
     environment: Mapping[str, str] | None = None,
     timeout_s: float = 300.0,
     calm: bool = False,
-    wired: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Runs a Python program with mpi4py, one process a rank, started from the first rank's host.
 
@@ -68,9 +78,13 @@ def launch(
         timeout_s: after which it is ended.
         calm: ranks of Open MPI that wait sleep, as `calm.c` says, whatever they wait for. MPICH's would never end: UCX
             counts polls.
-        wired: MPICH's ranks meet on the network; by themselves UCX and libfabric find the machine's memory under all hosts
-            of a lab. MPICH 4.0 with UCX may not come to its end then: one rank waits for others that no longer listen.
+
+    Raises:
+        UnsupportedError: when the implementation is not installed.
     """
+    launcher = _launcher(implementation)
+    if launcher is None:
+        raise UnsupportedError(f"there is no {implementation}", hint="`make setup` says why")
     own = {"OPENBLAS_NUM_THREADS": "1", "MPI4PY_MPIABI": implementation, **(environment or {})}
     if calm and implementation == "openmpi":
         library = scratch / "calm.so"
@@ -91,20 +105,15 @@ def launch(
         }
         # Where it binds ranks of a `seq` job, mpirun 4.1.4 may crash when it frees its topology at the end: in some
         # environments each time.
-        line = ["mpirun.openmpi", "--allow-run-as-root", "--bind-to", "none"]
+        line = [launcher, "--allow-run-as-root", "--bind-to", "none"]
         line += ["--hostfile", str(hosts), "-np", str(len(ranks))]
         line += [word for key, value in mca.items() for word in ("--mca", key, value)]
         line += [word for key, value in own.items() for word in ("-x", f"{key}={value}")]
     else:
-        # mpi4py looks for the library by the name that upstream gives it, which Debian leaves to Open MPI.
-        name = find_library("mpich")
-        for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"):
-            if name and (Path(folder) / name).exists() and not (scratch / "libmpi.so.12").exists():
-                (scratch / "libmpi.so.12").symlink_to(Path(folder) / name)
-        own |= {"LD_LIBRARY_PATH": str(scratch), "MPIR_CVAR_NOLOCAL": "1"}
-        if wired:
-            own |= {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
-        line = ["mpiexec.hydra", "-f", str(hosts), "-n", str(len(ranks)), "-iface", "eth0"]
+        # By themselves UCX and libfabric find the machine's memory under all hosts of a lab.
+        wires = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
+        own |= {"LD_LIBRARY_PATH": str(MPICH / "lib"), "MPIR_CVAR_NOLOCAL": "1"} | wires
+        line = [launcher, "-f", str(hosts), "-n", str(len(ranks)), "-iface", "eth0"]
         line += [word for key, value in own.items() for word in ("-genv", key, value)]
     return session.run(
         ranks[0],

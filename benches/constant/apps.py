@@ -16,7 +16,7 @@ import numpy as np
 from benches.constant import cloud
 from benches.constant.replay import best_method
 from benches.constant.stats import saved
-from benches.mpi import IMPLEMENTATIONS, available, launch, loss_based, received_bytes
+from benches.mpi import IMPLEMENTATIONS, available, compiler, launch, loss_based, received_bytes
 
 from gavotte import lab
 from gavotte.collective import build_shim, norm_of, plan, shim_text
@@ -38,8 +38,9 @@ BUDGET_S = 1300.0
 """No round of a cloud begins later."""
 CLOUDS = 2
 """Unless `--clouds` says otherwise."""
-SNAPSHOTS = 3
-"""Of a calibration, which each run pays for: `make bench-constant ARGS=steps` tells what more would add."""
+SNAPSHOTS = 1
+"""Of a calibration, which each run pays for: `make bench-constant ARGS=steps` tells what more would add. By three, which
+took 55 s here, ours was as fast."""
 LONG = 500
 """Steps of the long run that the last column tells: this one's steps, each as long as here. The paper's N-body took 2560."""
 
@@ -143,7 +144,7 @@ def _jobs(history: Any, program: Program, scratch: Path, seed: int) -> tuple[lis
         jobs.append(Job(each, {**through, **plain}, aware, {}))
         library = scratch / f"libgavotte-{each}.so"
         if not library.exists():
-            build_shim(library, mpicc=f"mpicc.{each}")
+            build_shim(library, mpicc=compiler(each) or "mpicc")
         loaded = {f"{name}, preloaded": how for name, how in plain.items()}
         environment = {"LD_PRELOAD": str(library), "GAVOTTE_TREES": str(trees), "GAVOTTE_MIN_BYTES": "4096"}
         jobs.append(Job(each, loaded, frozenset(loaded), environment))
@@ -179,12 +180,13 @@ def _in_one(session: lab.Session, scratch: Path, rounds: int, seed: int, quick: 
     ).history
     measured_s = time.perf_counter() - started
     jobs, told = {}, {}
+    norm = f", Norm(N_E) {norm_of(1 / history.beta_Bps):.3f}" if count > 1 else ""  # one alone has none
     for name, program in PROGRAMS.items():
         jobs[name], ours, planned_s = _jobs(history, program, scratch, seed)
         told[name] = Told(measured_s + planned_s, frozenset(way for job in jobs[name] for way in job.aware), {})
         print(
-            f"  {name}: {count} snapshots in {measured_s:.1f} s, modelled and planned in {planned_s:.1f} s, "
-            f"Norm(N_E) {norm_of(1 / history.beta_Bps):.3f}; ours is {ours.algorithm}, {ours.predicted_s:.3f} s "
+            f"  {name}: snapshots: {count}, in {measured_s:.1f} s{norm}, modelled and planned in {planned_s:.1f} s; "
+            f"ours is {ours.algorithm}, {ours.predicted_s:.3f} s "
             + ", ".join(f"{other} {seconds:.3f}" for other, seconds in ours.baselines_s.items()),
             flush=True,
         )
@@ -219,7 +221,6 @@ def _ran(
             environment=job.environment,
             timeout_s=900,
             calm=True,
-            wired=True,
         )
     told = [json.loads(text) for text in ran.stdout.splitlines() if text.startswith("{")]
     if len(told) != len(order):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benches.mpi import IMPLEMENTATIONS, available, launch
+from benches.mpi import IMPLEMENTATIONS, available, compiler, launch
 from tests.collective.clouds import network
 
 from gavotte import lab
@@ -96,11 +95,11 @@ def test_gavotte_mpi_gives_what_the_library_gives(session: lab.Session, tmp_path
 @pytest.mark.lab
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_an_unchanged_program_under_the_shim(session: lab.Session, tmp_path: Path, implementation: str) -> None:
-    compiler = f"mpicc.{implementation}"
-    if not available(implementation) or shutil.which(compiler) is None:
-        pytest.skip(f"no {compiler}")
+    mpicc = compiler(implementation)
+    if not available(implementation) or mpicc is None:
+        pytest.skip(f"no {implementation}")
     library, trees = tmp_path / "libgavotte-mpi.so", tmp_path / "trees.txt"
-    build_shim(library, mpicc=compiler)
+    build_shim(library, mpicc=mpicc)
     trees.write_text(shim_text([*collectives(["h0", "h1", "h2"]), *rings()]))
     environment = {
         "LD_PRELOAD": str(library),
@@ -131,10 +130,11 @@ def test_an_unchanged_program_under_the_shim(session: lab.Session, tmp_path: Pat
 
 @pytest.mark.lab
 def test_trees_for_other_ranks_are_told_and_not_used(session: lab.Session, tmp_path: Path) -> None:
-    if not available("openmpi") or shutil.which("mpicc.openmpi") is None:
+    mpicc = compiler("openmpi")
+    if not available("openmpi") or mpicc is None:
         pytest.skip("no Open MPI")
     library, trees = tmp_path / "libgavotte-mpi.so", tmp_path / "trees.txt"
-    build_shim(library, mpicc="mpicc.openmpi")
+    build_shim(library, mpicc=mpicc)
     trees.write_text(shim_text([plan(network(4), "broadcast", size_bytes=1 << 20)]))
     environment = {"LD_PRELOAD": str(library), "GAVOTTE_TREES": str(trees)}
     program: list[str | Path] = [PROGRAM, "preload", "5", "1"]
