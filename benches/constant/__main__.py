@@ -45,6 +45,7 @@ def main() -> None:
     parser.add_argument("--norms", type=float, nargs="+", default=[0.1, 0.2, 0.5])
     parser.add_argument("--methods", nargs="+", help="estimators; all of the model room if left out")
     parser.add_argument("--clouds", type=int, help="labs of the real runs, for each norm (6; of apps 2)")
+    parser.add_argument("--operations", nargs="+", choices=real.OPERATIONS, default=real.OPERATIONS, help="of the lab")
     parser.add_argument("--snapshots", type=int, default=10, help="of a calibration in the lab")
     parser.add_argument(
         "--keep", type=Path, help="keep each cloud of the lab here, and go on from there", metavar="FILE"

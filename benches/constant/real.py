@@ -6,6 +6,7 @@ import argparse
 import json
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,15 @@ from gavotte.model import METHODS, model
 
 MESSAGE_BYTES = 200_000
 BLOCK_BYTES = 50_000
-TASK_SHARE = 100
-"""Task graphs have a hundredth of the paper's 5 to 10 MB, as rates are a thirtieth of a cloud's and 4000 runs must end."""
+TASK_SHARE = 20
+"""Task graphs have a twentieth of the paper's 5 to 10 MB, as rates are a thirtieth of a cloud's. Of a hundredth any takes as
+long as a burst."""
 ORACLE = "oracle"
 PROBE_S = 0.1
 """Of bulk TCP on each pair: about what a message takes."""
 USUAL = ("mean", "median", "rpca", "mode", "auto")
 """Estimators that are tried unless others are named: each has trees of its own, and each tree takes its time."""
+OPERATIONS = ("broadcast", "scatter", "mapping")
 CLOUDS = 6
 """Of each norm, unless `--clouds` says otherwise."""
 LEAST_S = 60.0
@@ -92,7 +95,9 @@ def calibrated(
 class Job:
     """What the ranks run: each tree and mapping once a repetition, whoever chose it."""
 
-    def __init__(self, calibration: Calibration, names: list[str], folder: Path, root: str, seed: int) -> None:
+    def __init__(
+        self, calibration: Calibration, names: list[str], folder: Path, root: str, seed: int, kinds: Sequence[str]
+    ) -> None:
         self._folder, self._root, self._seed = folder, root, seed
         self._history = calibration.history
         believed = {name: model(calibration.history, method=name, seed=seed) for name in names}
@@ -107,9 +112,12 @@ class Job:
             "block_bytes": BLOCK_BYTES,
             "seed": seed,
         }
-        self._trees("broadcast", MESSAGE_BYTES, believed, ours)
-        self._trees("scatter", BLOCK_BYTES, believed, ours)
-        self._mappings(believed, ours)
+        sizes: dict[Operation, int] = {"broadcast": MESSAGE_BYTES, "scatter": BLOCK_BYTES}
+        for operation, size_bytes in sizes.items():
+            if operation in kinds:
+                self._trees(operation, size_bytes, believed, ours)
+        if "mapping" in kinds:
+            self._mappings(believed, ours)
 
     def _trees(self, operation: Operation, size_bytes: int, believed: dict[str, Network], ours: Network) -> None:
         wanted = {BASELINE: (ours, "binomial")} | {name: (network, "fnf") for name, network in believed.items()}
@@ -166,7 +174,7 @@ class Job:
         return found
 
 
-def one(wanted: float, seed: int, names: list[str], snapshots: int, repetitions: int) -> Run:
+def one(wanted: float, seed: int, names: list[str], snapshots: int, repetitions: int, kinds: Sequence[str]) -> Run:
     """Calibrates one cloud, and runs all in it."""
     root = neighbours.HOSTS[int(np.random.default_rng(seed).integers(len(neighbours.HOSTS)))]
     with (
@@ -175,7 +183,7 @@ def one(wanted: float, seed: int, names: list[str], snapshots: int, repetitions:
         tempfile.TemporaryDirectory(dir="/tmp") as scratch,
     ):
         calibration = calibrated(session, snapshots, seed, inventory=neighbours.tenants(session), seconds=PROBE_S)
-        job = Job(calibration, names, Path(scratch), root, seed)
+        job = Job(calibration, names, Path(scratch), root, seed, kinds)
         times = job.run(session, repetitions)
     return Run(wanted, seed, calibration.norm, calibration.seconds, times, job.replayed)
 
@@ -192,7 +200,7 @@ def figures(arguments: argparse.Namespace) -> None:
             if any(run.wanted == wanted and run.seed == seed for run in done):
                 continue
             started = time.perf_counter()
-            run = one(wanted, seed, names, arguments.snapshots, each)
+            run = one(wanted, seed, names, arguments.snapshots, each, arguments.operations)
             done.append(run)
             if arguments.keep is not None:
                 with arguments.keep.open("a") as file:

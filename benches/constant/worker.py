@@ -55,7 +55,8 @@ def main() -> None:
     block = np.zeros(job["block_bytes"], dtype=np.uint8)
     blocks = np.zeros(job["block_bytes"] * comm.size, dtype=np.uint8) if comm.rank == root else None
     trees = {
-        kind: {name: along.read_trees(path)[0] for name, path in job[kind].items()} for kind in ("broadcast", "scatter")
+        kind: {name: along.read_trees(path)[0] for name, path in job.get(kind, {}).items()}
+        for kind in ("broadcast", "scatter")
     }
     choice = random.Random(job["seed"])
     told: dict[str, dict[str, list[float]]] = {}
@@ -64,11 +65,12 @@ def main() -> None:
             ("broadcast", LIBRARY, lambda: comm.Bcast(message, root)),
             ("scatter", LIBRARY, lambda: comm.Scatter(blocks, block, root)),
         ]
+        work = [each for each in work if each[0] in job]
         for name, tree in trees["broadcast"].items():
             work.append(("broadcast", name, partial(along.bcast, comm, message, tree)))
         for name, tree in trees["scatter"].items():
             work.append(("scatter", name, partial(along.scatter, comm, blocks, block, tree)))
-        for name, hosts in job["mapping"].items():
+        for name, hosts in job.get("mapping", {}).items():
             work.append(("mapping", name, partial(exchange, comm, job["messages"], hosts)))
         choice.shuffle(work)
         for kind, name, operation in work:
