@@ -18,17 +18,18 @@ listen."""
 
 
 def available(implementation: str) -> bool:
-    """Whether its launcher is installed."""
-    return _launcher(implementation) is not None
+    """Whether its launcher and its compiler are installed."""
+    return all(shutil.which(command) for command in (launcher(implementation), compiler(implementation)))
 
 
-def compiler(implementation: str) -> str | None:
-    """Its C compiler; None = not installed."""
-    return shutil.which(str(MPICH / "bin" / "mpicc") if implementation == "mpich" else f"mpicc.{implementation}")
+def compiler(implementation: str) -> str:
+    """Its C compiler."""
+    return str(MPICH / "bin" / "mpicc") if implementation == "mpich" else f"mpicc.{implementation}"
 
 
-def _launcher(implementation: str) -> str | None:
-    return shutil.which(str(MPICH / "bin" / "mpiexec") if implementation == "mpich" else f"mpirun.{implementation}")
+def launcher(implementation: str) -> str:
+    """What starts its programs."""
+    return str(MPICH / "bin" / "mpiexec") if implementation == "mpich" else f"mpirun.{implementation}"
 
 
 def loss_based(session: lab.Session, hosts: Sequence[str]) -> None:
@@ -82,8 +83,7 @@ def launch(
     Raises:
         UnsupportedError: when the implementation is not installed.
     """
-    launcher = _launcher(implementation)
-    if launcher is None:
+    if not available(implementation):
         raise UnsupportedError(f"there is no {implementation}", hint="`make setup` says why")
     own = {"OPENBLAS_NUM_THREADS": "1", "MPI4PY_MPIABI": implementation, **(environment or {})}
     if calm and implementation == "openmpi":
@@ -105,7 +105,7 @@ def launch(
         }
         # Where it binds ranks of a `seq` job, mpirun 4.1.4 may crash when it frees its topology at the end: in some
         # environments each time.
-        line = [launcher, "--allow-run-as-root", "--bind-to", "none"]
+        line = [launcher(implementation), "--allow-run-as-root", "--bind-to", "none"]
         line += ["--hostfile", str(hosts), "-np", str(len(ranks))]
         line += [word for key, value in mca.items() for word in ("--mca", key, value)]
         line += [word for key, value in own.items() for word in ("-x", f"{key}={value}")]
@@ -113,7 +113,7 @@ def launch(
         # By themselves UCX and libfabric find the machine's memory under all hosts of a lab.
         wires = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
         own |= {"LD_LIBRARY_PATH": str(MPICH / "lib"), "MPIR_CVAR_NOLOCAL": "1"} | wires
-        line = [launcher, "-f", str(hosts), "-n", str(len(ranks)), "-iface", "eth0"]
+        line = [launcher(implementation), "-f", str(hosts), "-n", str(len(ranks)), "-iface", "eth0"]
         line += [word for key, value in own.items() for word in ("-genv", key, value)]
     return session.run(
         ranks[0],

@@ -144,7 +144,7 @@ def _jobs(history: Any, program: Program, scratch: Path, seed: int) -> tuple[lis
         jobs.append(Job(each, {**through, **plain}, aware, {}))
         library = scratch / f"libgavotte-{each}.so"
         if not library.exists():
-            build_shim(library, mpicc=compiler(each) or "mpicc")
+            build_shim(library, mpicc=compiler(each))
         loaded = {f"{name}, preloaded": how for name, how in plain.items()}
         environment = {"LD_PRELOAD": str(library), "GAVOTTE_TREES": str(trees), "GAVOTTE_MIN_BYTES": "4096"}
         jobs.append(Job(each, loaded, frozenset(loaded), environment))

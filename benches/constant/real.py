@@ -194,7 +194,7 @@ def figures(arguments: argparse.Namespace) -> None:
     each = max(2, -(-arguments.seeds // clouds))
     names = [name for name in METHODS if name in (arguments.methods or USUAL)]
     names = [HEURISTIC, *(name for name in names if name != HEURISTIC)]
-    done = kept(arguments.keep)
+    done = [run for run in kept(arguments.keep) if set(run.times) >= set(arguments.operations)]
     for seed in range(arguments.seed, arguments.seed + clouds):
         for wanted in arguments.norms:
             if any(run.wanted == wanted and run.seed == seed for run in done):
@@ -235,7 +235,8 @@ def shown(title: str, clouds: list[Run], plots: Plots, paper: str) -> None:
     print(
         f"\n{title}: Norm(N_E) {np.mean(norms):.3f} ({min(norms):.3f} to {max(norms):.3f}), {len(clouds)} clouds\n  {paper}"
     )
-    for kind in clouds[0].times:
+    common = [kind for kind in OPERATIONS if all(kind in run.times for run in clouds)]
+    for kind in common:
         rows = {name: _pooled(clouds, kind, name) for name in clouds[0].times[kind]}
         of = np.repeat(np.arange(len(clouds)), [len(run.times[kind][BASELINE]) for run in clouds])
         print(f"  {kind}, {len(of)} repetitions\n{table(rows, BASELINE, HEURISTIC, of)}")

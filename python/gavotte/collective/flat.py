@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gavotte.collective.pairs import Pairs
-from gavotte.formats.collective import Stage
+from gavotte.formats.collective import Operation, Stage
 from gavotte.formats.history import Floats
 
 FLAT = "flat"
@@ -27,11 +27,11 @@ def is_flat(stage: Stage) -> bool:
     )
 
 
-def flat_stage(pairs: Pairs, stage: Stage) -> Stage:
-    """The same scatter or gather along a flat tree, and how long it takes."""
-    ranks = len(stage.parent)
-    order = [stage.root, *(rank for rank in range(ranks) if rank != stage.root)]
-    made = stage.model_copy(update={"segments": 1, "parent": [stage.root] * ranks, "order": order})
+def flat_stage(pairs: Pairs, operation: Operation, size_bytes: int, root: int) -> Stage:
+    """A scatter or gather of so many bytes a rank along a flat tree, and how long it takes."""
+    ranks = len(pairs.alpha_s)
+    order = [root, *(rank for rank in range(ranks) if rank != root)]
+    made = Stage(operation=operation, bytes=size_bytes, segments=1, parent=[root] * ranks, order=order, predicted_s=0.0)
     return made.model_copy(update={"predicted_s": float(at_once_s(pairs, made))})
 
 

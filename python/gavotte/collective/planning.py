@@ -109,6 +109,8 @@ def plan(
     for name in tried:
         if name in RINGS:
             found[name] = [_ring(pairs, operation, size_bytes, name, segments, steps, seed)]
+        elif name == FLAT:
+            found[name] = [flat_stage(pairs, operation, size_bytes, top)]
         else:
             found[name] = [_stage(pairs, each, sizes[each], top, name, segments, steps, seed) for each in stages_of]
     total_s = {name: sum(stage.predicted_s for stage in stages) for name, stages in found.items()}
@@ -139,14 +141,13 @@ def _stage(
     steps: int,
     seed: int,
 ) -> Stage:
-    flat = algorithm == FLAT
     most = max(1, min(MOST_SEGMENTS, size_bytes // SEGMENT_BYTES)) if algorithm == "search" else 1
     there = pairs.reversed if operation in ("reduce", "gather") else pairs
     try:
         parent, order, pieces, seconds = _core.collective_tree(
             there.alpha_s,
             there.per_byte_s,
-            algorithm="binomial" if flat else algorithm,
+            algorithm=algorithm,
             root=root,
             size_bytes=float(size_bytes),
             segments=segments or most,
@@ -159,8 +160,6 @@ def _stage(
     found = Stage(
         operation=operation, bytes=size_bytes, segments=pieces, parent=parent, order=order, predicted_s=seconds
     )
-    if flat:
-        return flat_stage(pairs, found)
     return found.model_copy(update={"predicted_s": float(at_once_s(pairs, found))}) if is_flat(found) else found
 
 

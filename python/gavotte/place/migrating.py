@@ -80,7 +80,7 @@ class Live:
     @property
     def running(self) -> Running:
         """It as something that holds room and loads links."""
-        return Running([self.app], given_placement(self.app, self.assignment))
+        return Running([self.app], given_placement([self.app], self.assignment))
 
 
 @dataclass(frozen=True)
@@ -186,10 +186,10 @@ def reconsider(
     )
 
 
-def given_placement(app: App, assignment: Places) -> Placement:
-    """One application's places as a Placement that predicts nothing."""
+def given_placement(apps: Sequence[App], assignment: Places) -> Placement:
+    """Places as a Placement that predicts nothing."""
     return Placement(
-        apps=[app.name],
+        apps=[app.name for app in apps],
         method=GIVEN,
         assignment=dict(assignment),
         completion_s=0.0,

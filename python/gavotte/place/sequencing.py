@@ -290,9 +290,8 @@ def _whole(apps: Sequence[App], arrivals: Sequence[Arrival], forecast: Forecast,
     delays_s = [app.arrival_s - arrivals[0].time_s for app in apps]
     unmoved = forecast(apps, [first[app.name] for app in apps], pause_s=delays_s, for_s=math.inf)
     assignment = {task_key(app, task.name, apps): first[app.name][task.name] for app in apps for task in app.task}
-    return given_placement(apps[0], assignment).model_copy(
+    return given_placement(apps, assignment).model_copy(
         update={
-            "apps": [app.name for app in apps],
             "method": method,
             "completion_s": max(unmoved.finish_s),
             "bottleneck": "placed in sequence",
