@@ -188,13 +188,22 @@ def test_it_stops_when_told() -> None:
 
     def wait(seconds: float) -> bool:
         pauses.append(seconds)
-        return len(pauses) == 3
+        return len(pauses) in (3, 7)
 
     events: list[Event] = []
     watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure)
     assert watch(watcher, every_s=7.0, wait=wait, report=events.append) == 3
     assert pauses == [7.0] * 3
     assert watch(watcher, every_s=7.0, wait=lambda _: False, report=events.append, count=2) == 2
+    cloud.busy = True
+    assert watch(watcher, every_s=7.0, wait=wait, report=events.append) == 0
+    assert len(pauses) == 7
+
+    def let_go(_: float) -> bool:
+        cloud.busy = False
+        return False
+
+    assert watch(watcher, every_s=7.0, wait=let_go, report=events.append, count=1) == 1
     assert events == []
 
 

@@ -125,7 +125,7 @@ def watch(
             count=count,
             seed=seed,
         )
-    what = "measurements" if hosts is not None else "operations"
+    what = ("measurement" if hosts is not None else "operation") + "s" * (kept.taken != 1)
     note(f"{kept.taken} {what}, {kept.hosts - len(kept.gone)} of {kept.hosts} hosts there")
 
 

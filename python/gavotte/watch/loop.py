@@ -80,6 +80,12 @@ class Watcher:
 
     The pairs form a ring, so that one tick takes two or three rounds of disjoint pairs whatever the number of hosts.
     When the CUSUM of an edge alarms, all pairs of its sender outwards and of its receiver inwards are measured again.
+
+    Attributes:
+        expected_s: seconds of one transfer of each pair.
+        hosts: who is listed, of those that the pairs have.
+        gone: who of them does not answer.
+        waiting: whether another run held the agents when they were last asked.
     """
 
     def __init__(
@@ -125,7 +131,7 @@ class Watcher:
         self._threshold = threshold
         self._complain = complain
         self._told: set[Edge] = set()
-        self._waiting = False
+        self.waiting = False
         self._draw()
 
     def tick(self, hosts: Collection[str] | None = None) -> list[Event]:
@@ -141,7 +147,7 @@ class Watcher:
         events: list[Event] = []
         try:
             self._look(hosts, events)
-            self._waiting = False
+            self.waiting = False
         except BusyError as error:  # what was not looked at is in the next tick
             self._wait_for(error)
         return events
@@ -164,9 +170,9 @@ class Watcher:
 
     def _wait_for(self, error: BusyError) -> None:
         """Says, once, that others measure."""
-        if not self._waiting:
+        if not self.waiting:
             self._complain(f"{error}; looking again when it has ended")
-        self._waiting = True
+        self.waiting = True
 
     def observe(self, operation: Operation) -> list[Event]:
         """Takes the times of an operation that ran anyway, and follows up on what they show.
@@ -368,7 +374,7 @@ def watch(
         wait: waits so many seconds; true = stop.
         report: told of each event, at once.
         hosts: who is there now, asked at each tick; None = always the same.
-        count: ticks at most; None = no end.
+        count: ticks at most, those not counted that found the agents held; None = no end.
 
     Returns:
         Ticks taken.
@@ -377,7 +383,7 @@ def watch(
     while count is None or taken < count:
         for event in watcher.tick(hosts() if hosts is not None else None):
             report(event)
-        taken += 1
+        taken += not watcher.waiting
         if taken == count or wait(every_s):
             break
     return taken
