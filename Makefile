@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup demo test lint format proto lock clean
+.PHONY: help setup demo test test-fast flaky lint fuzz deny format snapshots proto lock clean
 
 help: ## Say what each verb does
 	@sed -n 's/^\([a-z%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
@@ -18,21 +18,41 @@ test: setup lint ## All checks and tests
 	cargo test --workspace --quiet --locked
 	$(PYTHON) -m pytest
 
-lint: setup
+test-fast: setup ## The inner loop: no lab, no slow tests, few examples of each property; under two minutes
+	PROPTEST_CASES=16 cargo test --workspace --quiet --locked
+	GAVOTTE_EXAMPLES=fast $(PYTHON) -m pytest -q -n 2 -m "not lab and not slow"
+
+flaky: setup ## How often each test with real packets needs another try (ARGS="--runs 3 tests/lab")
+	@tools/flaky $(ARGS)
+
+lint: setup ## Formats, lints as errors, types, spelling, licences
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet --locked
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
+	.venv/bin/stubtest gavotte._core
+	.venv/bin/typos
+	$(PYTHON) tools/licences
 
-bench-%: setup ## One benchmark: train, transfer-time, allpairs, sharing, cross, fluid, place, choreo, rpca, change, constant (ARGS="...")
-	@tools/peers
+fuzz: setup ## Feed parsers with what coverage suggests, ARGS="SECONDS [TARGET...]" each
+	@tools/fuzz $(ARGS)
+
+deny: setup ## Sources, bans and licences of all crates by cargo-deny, which the first call builds
+	@target/tools/bin/cargo-deny --version >/dev/null 2>&1 || cargo install --quiet --locked --root target/tools cargo-deny
+	target/tools/bin/cargo-deny check bans licenses sources
+
+bench-%: setup ## One benchmark: train, transfer-time, allpairs, sharing, cross, fluid, place, choreo, rpca, constant, change; figures draws docs/results (ARGS="...")
+	@tools/peers $*
 	@$(PYTHON) -m benches.$(subst -,_,$*) $(ARGS)
 
 format: setup ## Format all sources
 	cargo fmt --all
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
+
+snapshots: setup ## Renew what tests hold of help texts, messages and the report; then read the diff
+	$(PYTHON) -m pytest -q --snapshot-update $$(grep -rl SnapshotAssertion tests --include='test_*.py')
 
 proto: setup ## Generate the Python side of proto/
 	$(PYTHON) -m grpc_tools.protoc -Iproto --python_out=python --pyi_out=python --grpc_python_out=python \
@@ -42,5 +62,5 @@ lock: setup ## Renew requirements.lock from pyproject.toml
 	.venv/bin/uv pip compile --quiet --all-extras --generate-hashes --no-header pyproject.toml -o requirements.lock
 
 clean: ## Remove every build product
-	rm -rf .venv target build .pytest_cache .mypy_cache .ruff_cache .hypothesis python/gavotte/_core*.so
+	rm -rf .venv target fuzz/target build .pytest_cache .mypy_cache .ruff_cache .hypothesis python/gavotte/_core*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -20,9 +20,9 @@ from benches.machine import machine
 from gavotte import lab
 from gavotte.errors import AgentError
 from gavotte.formats.inventory import read_inventory
-from gavotte.formats.rates import GOODPUT_PER_WIRE
 from gavotte.formats.topology import FORMAT, Topology
 from gavotte.measure.cross import cross
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 UPLINK = 300e6
 STARTS = 5

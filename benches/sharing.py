@@ -27,12 +27,12 @@ from gavotte import lab
 from gavotte.agents import Budget, enrolled
 from gavotte.formats.history import History, write_history
 from gavotte.formats.inventory import read_inventory
-from gavotte.formats.tree import tree_of
-from gavotte.lab.plan import Interface, Plan, plan_lab
+from gavotte.lab.layout import Interface, Layout, layout_of
 from gavotte.lab.shapers import Leaf, Shaper, link_burst, queue_for
 from gavotte.measure import measure
 from gavotte.measure.sharing import SharingResult, measure_sharing, run_experiments, typical_rate
 from gavotte.model import model
+from gavotte.terms.hierarchy import hierarchy_of
 
 NOISE = 0.02
 
@@ -69,7 +69,7 @@ HEADER = (
 )
 
 
-def with_pipes(plan: Plan, cloud: Cloud) -> Plan:
+def with_pipes(plan: Layout, cloud: Cloud) -> Layout:
     """Puts a shaper before each host that limits each source apart: a topology has no words for that."""
     place = {host.name: number for number, host in enumerate(cloud.topology.host)}
     target = {}
@@ -101,7 +101,7 @@ def with_pipes(plan: Plan, cloud: Cloud) -> Plan:
 def lab_of(cloud: Cloud) -> Iterator[lab.Session]:
     """Builds a cloud."""
     with (
-        mock.patch("gavotte.lab.start.plan_lab", lambda topology: with_pipes(plan_lab(topology), cloud)),
+        mock.patch("gavotte.lab.start.layout_of", lambda topology: with_pipes(layout_of(topology), cloud)),
         lab.session(cloud.topology, source="bench") as session,
     ):
         yield session
@@ -130,7 +130,7 @@ def simulated(cloud: Cloud, seed: int) -> Outcome:
     """No packets."""
     oracle = cloud.oracle(noise=NOISE, seed=seed)
     history = oracle.history()
-    tree = tree_of(history.hosts, history.hops)
+    tree = hierarchy_of(history.hosts, history.hops)
     result = run_experiments(oracle, tree, typical_rate(history), hosts=range(tree.size), seed=seed)
     return outcome(cloud, seed, history, result, 0.0)
 

@@ -30,10 +30,11 @@ from benches.machine import machine
 from gavotte import lab
 from gavotte.agents import Budget, Fleet, enrolled
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.schedule import Step, carry_out
 from gavotte.errors import AgentError
 from gavotte.formats.inventory import read_inventory
-from gavotte.formats.rates import GOODPUT_PER_WIRE
 from gavotte.measure import METHODS
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 RATES_MBPS = (100, 300, 1000)
 BUCKETS_KB = (32, 512, 5120)
@@ -130,16 +131,10 @@ def busy_cores() -> Iterator[None]:
 
 def probe_once(fleet: Fleet, probe: pb.Probe) -> pb.ProbeReply:
     """One probe from h0 to h1."""
-    probe.peer = "h1"
-    requests = {
-        "h0": pb.MeasureRequest(run_id=fleet.run_id, probes=[probe], wait_s=10, rounds=1),
-        "h1": pb.MeasureRequest(run_id=fleet.run_id, receives=[pb.Expect(round=0, peer="h0")], wait_s=10, rounds=1),
-    }
-    for _, reply in fleet.measure(requests, deadline_s=60):
-        if isinstance(reply, AgentError):
-            raise reply
-        return reply
-    raise AgentError("no reply to a probe")
+    (answer,) = carry_out(fleet, [[Step("h0", "h1", probe)]], round_s=45)
+    if answer.reply is None:
+        raise AgentError(answer.error)
+    return answer.reply
 
 
 def iperf3_bps(cloud: lab.Session, seconds: int) -> float:
@@ -169,7 +164,8 @@ def measured(case: Case, arguments: argparse.Namespace) -> Found:
         with enrolled(read_inventory(cloud.hosts_file), Budget(max_bytes=0, max_seconds=600)) as fleet:
             for run in range(arguments.runs):
                 time.sleep(case.refill_s)
-                probe = METHODS["train"].probe()
+                probe = pb.Probe()
+                probe.CopyFrom(METHODS["train"].probe)
                 probe.gated_train.keep_trace = arguments.record is not None
                 reply = probe_once(fleet, probe)
                 train = reply.gated_train
@@ -190,7 +186,7 @@ def measured(case: Case, arguments: argparse.Namespace) -> Found:
                 if not arguments.skip_others:
                     time.sleep(case.refill_s)
                     method = METHODS["choreo"]
-                    reply = probe_once(fleet, method.probe())
+                    reply = probe_once(fleet, method.probe)
                     if not reply.error:
                         found.choreo.append(method.read(reply).goodput_bps / goodput_bps - 1)
         if not arguments.skip_others:

@@ -20,9 +20,9 @@ from gavotte import lab
 from gavotte.formats.app import FORMAT, App
 from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.formats.placement import Placement
-from gavotte.formats.rates import GOODPUT_PER_WIRE, transfer_s
 from gavotte.measure import measure
 from gavotte.run import run
+from gavotte.terms.goodput import GOODPUT_PER_WIRE, transfer_s
 
 SIZES_MB = (1, 2, 5, 10, 20, 50)
 

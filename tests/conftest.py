@@ -8,45 +8,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from tests import builders
 
 from gavotte import lab
 from gavotte.agents.runtime import LAB_VARIABLE, RUNTIME_DIR_VARIABLE
-from gavotte.formats.topology import read_topology
 
-# A time limit for each example would judge the machine.
-settings.register_profile("shared-machine", deadline=None)
-settings.load_profile("shared-machine")
+pytest_plugins = ["tests.reruns", "tests.examples"]
 
-SMALL_CLOUD = """
-format = "gavotte/topology/1"
-[[switch]]
-name = "core"
-[[switch]]
-name = "tor0"
-parent = "core"
-up = "1gbit"
-[[machine]]
-name = "pm0"
-switch = "tor0"
-rate = "1gbit"
-machine_rate = "2gbit"
-[[host]]
-name = "a"
-machine = "pm0"
-egress = "100mbit"
-cpus = 2
-[[host]]
-name = "b"
-machine = "pm0"
-egress = "200mbit"
-cpus = 2
-[[host]]
-name = "c"
-switch = "core"
-egress = "150mbit"
-cpus = 2
-"""
+SMALL_CLOUD = builders.topology(
+    [
+        {"name": "a", "machine": "pm0", "egress": "100mbit", "cpus": 2},
+        {"name": "b", "machine": "pm0", "egress": "200mbit", "cpus": 2},
+        {"name": "c", "egress": "150mbit", "cpus": 2},
+    ],
+    switches=["core", {"name": "tor0", "up": "1gbit"}],
+    machine=[{"name": "pm0", "switch": "tor0", "rate": "1gbit", "machine_rate": "2gbit"}],
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -73,9 +50,7 @@ def runtime() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def small_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lab.Session]:
+def small_cloud() -> Iterator[lab.Session]:
     """Three hosts: a and b on one machine behind a rack, c at the core; egress 100, 200, 150 Mbit/s."""
-    path = tmp_path_factory.mktemp("cloud") / "small.topology.toml"
-    path.write_text(SMALL_CLOUD)
-    with lab.session(read_topology(path), source="tests") as session:
+    with lab.session(SMALL_CLOUD, source="tests") as session:
         yield session

@@ -6,19 +6,17 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.shell import GAVOTTE, gavotte, processes_of, until
 
 from gavotte.agents.runtime import RUNTIME_DIR_VARIABLE
 
 pytestmark = pytest.mark.lab
-
-GAVOTTE = Path(sys.executable).with_name("gavotte")
 
 
 @pytest.fixture
@@ -29,28 +27,8 @@ def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(made)
 
 
-def processes_of(marker: str) -> list[int]:
-    """Living processes whose environment holds a text."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and int(folder.name) != os.getpid():
-            try:
-                if marker.encode() in (folder / "environ").read_bytes():
-                    found.append(int(folder.name))
-            except OSError:
-                continue
-    return found
-
-
 def test_the_demo(tmp_path: Path, folder: Path) -> None:
-    result = subprocess.run(
-        [GAVOTTE, "demo", "--json", "--seed", "7"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=110,
-        check=False,
-    )
+    result = gavotte("demo", "--json", "--seed", "7", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     document = json.loads(result.stdout)
     assert (document["paths"], document["answered"], document["seed"]) == (90, 90, 7)
@@ -64,7 +42,7 @@ def test_the_demo(tmp_path: Path, folder: Path) -> None:
     assert set(document["gain_over_baselines"]) == {"auto", "greedy"}
     assert min(document["gain_over_baselines"].values()) > 0
     page = (tmp_path / "gavotte-demo.html").read_text()
-    assert page.count("<svg") == 6
+    assert page.count('aria-label="Placement by') == 5
     assert not list(folder.glob("**/*.sock"))
 
 
@@ -86,18 +64,15 @@ def test_a_killed_demo_leaves_nothing(tmp_path: Path, folder: Path, how: signal.
     _, stderr = child.communicate(timeout=30)
     assert child.returncode != 0
     assert "Traceback" not in stderr
-    deadline = time.monotonic() + 10
-    while processes_of(marker) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert processes_of(marker) == []
+    until(lambda: not processes_of(marker))
     assert not (tmp_path / "r.html").exists()
     # The next call removes what folders were left.
-    subprocess.run([GAVOTTE, "lab", "status"], check=True, capture_output=True, timeout=30)
+    gavotte("lab", "status")
     assert not list(folder.glob("**/*.sock"))
 
 
 def test_the_table_of_the_demo(tmp_path: Path, folder: Path) -> None:
-    ran = subprocess.run([GAVOTTE, "demo"], capture_output=True, text=True, cwd=tmp_path, timeout=110, check=False)
+    ran = gavotte("demo", cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     header, *rows = [line.split() for line in ran.stdout.splitlines() if line.strip()]
     assert header == ["placement", "predicted", "simulated", "measured"]

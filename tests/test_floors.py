@@ -1,13 +1,16 @@
-"""Imports go down the floors: no room knows another, nothing below the top floor prints."""
+"""Imports go down the floors and never round in a circle; no room knows another, nothing below the top floor prints."""
 
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "python" / "gavotte"
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "python" / "gavotte"
 ROOMS = {
     "collective",
     "export",
@@ -24,7 +27,7 @@ ROOMS = {
     "simulate",
     "store",
 }
-FLOORS = [{"errors"}, {"formats"}, {"agents", "_core"}, ROOMS, {"demo", "watch"}, {"cli"}]
+FLOORS = [{"errors", "tables"}, {"formats"}, {"terms"}, {"agents", "_core"}, ROOMS, {"demo", "watch"}, {"cli"}]
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if not path.name.startswith("agent_pb2"))
 
@@ -65,3 +68,11 @@ def test_only_the_command_line_prints(path: Path) -> None:
         return
     calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "print"]
+
+
+def test_no_imports_go_round_in_a_circle() -> None:
+    said = subprocess.run(
+        [sys.executable, ROOT / "tools" / "import-graph"], capture_output=True, text=True, check=False
+    )
+    assert " imports, " in said.stdout, said.stderr
+    assert said.returncode == 0, said.stdout

@@ -18,11 +18,11 @@ import statistics
 from dataclasses import dataclass, field
 
 import numpy as np
+from benches.constant.cases import Case, Cloud, pairs, series
 from benches.machine import machine
-from benches.rpca.cases import Case, Cloud, pairs, series
 
 from gavotte.formats.history import Floats
-from gavotte.model.decisions import Tree, broadcast_s, earliest_first
+from gavotte.model.decisions import BroadcastTree, broadcast_s, earliest_first
 from gavotte.model.estimators import ESTIMATORS, band
 from gavotte.watch import EdgeCusum, Operation, TreeWatch, exceeds
 from gavotte.watch.detect import LIMIT, Edge
@@ -59,7 +59,7 @@ class World:
     """What runs, and what is believed of it."""
 
     cloud: Cloud
-    tree: Tree
+    tree: BroadcastTree
     constant: Floats
     width: float
 

@@ -1,6 +1,6 @@
 """Section 2.4 with real transfers: sequences with a review every so often, run with their migrations and without.
 
-Placement, reviews and what was sent before each are the fluid model's on the measured network; `gavotte.place.unfold` writes
+Placement, reviews and what was sent before each are the fluid model's on the measured network; `gavotte.place.sequence.unfold` writes
 that out for `gavotte run`, which sends every byte. The state of a task that moves is sent too: as many bytes as its move costs
 seconds on the path alone, in which its application stands still. Staying and migrating run in turn, in an order drawn anew.
 """
@@ -26,7 +26,7 @@ from gavotte.formats.app import App
 from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
-from gavotte.place import InSequence, sequence, state_of, unfold
+from gavotte.place.sequence import InSequence, sequence, state_of, unfold
 from gavotte.run import run
 from gavotte.simulate import Advance, replay_placement
 

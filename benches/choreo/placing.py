@@ -11,7 +11,8 @@ from benches.choreo.workloads import AT_ONCE, Workload
 from gavotte.errors import InfeasibleError
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
-from gavotte.place import place, sequence
+from gavotte.place import place
+from gavotte.place.sequence import sequence
 from gavotte.simulate import Advance
 
 OURS = "auto"

@@ -15,7 +15,7 @@ from benches.choreo.workloads import IN_SEQUENCE, cloud, draw, history
 
 from gavotte.errors import InfeasibleError
 from gavotte.model import model
-from gavotte.place import sequence
+from gavotte.place.sequence import sequence
 from gavotte.simulate import Advance
 
 APP_S = 100.0

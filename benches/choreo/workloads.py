@@ -30,9 +30,9 @@ import numpy as np
 from gavotte.formats.app import FORMAT as APP
 from gavotte.formats.app import App, Transfer
 from gavotte.formats.history import History
-from gavotte.formats.rates import GOODPUT_PER_WIRE
 from gavotte.formats.topology import FORMAT as TOPOLOGY
 from gavotte.formats.topology import Topology
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 HOSTS = 10
 CORES = 4.0

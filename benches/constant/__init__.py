@@ -1,1 +1,0 @@
-"""The RPCA paper's experiments; see `__main__`."""

@@ -116,7 +116,7 @@ def measure(workload: Workload, tries: int) -> Measured:
             total, idle = (after - then for after, then in zip(processor_times(), before, strict=True))
             finish_s = np.zeros(len(app.transfer))
             for done in result.transfers:
-                finish_s[done.move.id] = done.finish_s
+                finish_s[done.transfer.id] = done.finish_s
             retransmits = sum(done.retransmits for done in result.transfers)
             found = Measured(finish_s, retransmits, idle / total, os.getloadavg()[0], attempt)
             if best is None or found.idle > best.idle:

@@ -12,10 +12,11 @@ import numpy as np
 from gavotte.formats.app import FORMAT as APP
 from gavotte.formats.app import App
 from gavotte.formats.placement import Placement
-from gavotte.formats.rates import GOODPUT_PER_WIRE, WIRE_BYTES, parse_rate
+from gavotte.formats.rates import parse_rate
 from gavotte.formats.topology import FORMAT as TOPOLOGY
 from gavotte.formats.topology import Host, Topology
 from gavotte.simulate import Flows, Simulation, rates, simulate, tcp_weights
+from gavotte.terms.goodput import GOODPUT_PER_WIRE, WIRE_BYTES
 
 HOSTS = (6, 10)
 FLOWS = (10, 30)

@@ -23,7 +23,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.network import FORMAT, Host, Network
 from gavotte.place import Worth, build_instance, decide, worth
-from gavotte.profile import from_mpip
+from gavotte.profile import profile
 from gavotte.simulate import replay_placement
 
 DATA = Path(os.environ.get("GAVOTTE_BENCH_DATA", "/work/shared/data"))
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
     over: dict[str, list[float]] = {"greedy": [], "round-robin": []}
     limit_s, talking = 1.0 if options.quick else options.limit, []
     for report in reports:
-        app = from_mpip(report, name=_name(report))
+        app = profile("mpip", report, name=_name(report)).app
         told, gap, stars, value = _program(network, app, limit_s, options.seed)
         if value is not None and value.worthwhile:
             talking.append(app)

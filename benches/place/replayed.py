@@ -24,13 +24,13 @@ from gavotte.formats.app import App
 from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
-from gavotte.formats.rates import GOODPUT_PER_WIRE
 from gavotte.formats.topology import FORMAT, Topology
 from gavotte.measure import measure
 from gavotte.model import model
 from gavotte.place import decide
 from gavotte.run import run
 from gavotte.simulate import simulate_placement
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 OURS = "auto"
 OTHERS = ("round-robin", "greedy")

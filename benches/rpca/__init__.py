@@ -1,0 +1,1 @@
+"""The RPCA paper's experiments; see `__main__`."""

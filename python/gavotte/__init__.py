@@ -1,4 +1,109 @@
 """Gavotte makes distributed applications faster on a network their owner can neither see nor control.
 
-What the command line can do, this package can: each verb is one function, in the module of its name.
+What the command line can do, this package can. `import gavotte` gives the nouns with their readers and writers, and the
+rooms, each with a front door of the verb's name:
+
+    network = gavotte.model.model(gavotte.read_history("cloud.npz"))
+    placement = gavotte.place.place(network, [gavotte.read_app("sort.app.toml")])
+    gavotte.write_placement("sort.placement.json", placement)
+
+Everything is loaded on first use. docs/reference/library.md has all of it on one page.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gavotte import (
+        collective,
+        demo,
+        export,
+        hosts,
+        lab,
+        mapping,
+        measure,
+        model,
+        mpi,
+        place,
+        profile,
+        report,
+        run,
+        simulate,
+        store,
+        watch,
+    )
+    from gavotte.errors import AgentError, FormatError, GavotteError, InfeasibleError
+    from gavotte.formats.app import App, read_app, write_app
+    from gavotte.formats.collective import Collective, read_collective, write_collective
+    from gavotte.formats.history import History, read_history, write_history
+    from gavotte.formats.inventory import Inventory, read_inventory, write_inventory
+    from gavotte.formats.network import Network, read_network, write_network
+    from gavotte.formats.placement import Placement, read_placement, write_placement
+    from gavotte.formats.record import Record, read_records, write_records
+    from gavotte.formats.topology import Topology, read_topology
+
+__all__ = [
+    "AgentError",
+    "App",
+    "Collective",
+    "FormatError",
+    "GavotteError",
+    "History",
+    "InfeasibleError",
+    "Inventory",
+    "Network",
+    "Placement",
+    "Record",
+    "Topology",
+    "collective",
+    "demo",
+    "export",
+    "hosts",
+    "lab",
+    "mapping",
+    "measure",
+    "model",
+    "mpi",
+    "place",
+    "profile",
+    "read_app",
+    "read_collective",
+    "read_history",
+    "read_inventory",
+    "read_network",
+    "read_placement",
+    "read_records",
+    "read_topology",
+    "report",
+    "run",
+    "simulate",
+    "store",
+    "watch",
+    "write_app",
+    "write_collective",
+    "write_history",
+    "write_inventory",
+    "write_network",
+    "write_placement",
+    "write_records",
+]
+
+_ROOMS = [name for name in __all__ if name.isalpha() and name.islower()]
+_NOUNS = ["app", "collective", "history", "inventory", "network", "placement", "record", "topology"]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a room or a noun on first use, so that the command line and the lab's keeper start fast."""
+    if name in _ROOMS:
+        return import_module(f"gavotte.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'gavotte' has no attribute {name!r}")
+    noun = name.rpartition("_")[2].lower().removesuffix("s")
+    module = f"gavotte.formats.{noun}" if noun in _NOUNS else "gavotte.errors"
+    return getattr(import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

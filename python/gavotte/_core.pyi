@@ -9,6 +9,9 @@ from typing import Protocol, final
 import numpy as np
 import numpy.typing as npt
 
+from gavotte.formats.network import Network as _Network
+from gavotte.formats.topology import Topology as _Topology
+
 __all__ = [
     "Bottleneck",
     "Compact",
@@ -17,6 +20,7 @@ __all__ = [
     "FlowList",
     "Found",
     "LinkTime",
+    "Network",
     "Platform",
     "Problem",
     "Simulated",
@@ -219,11 +223,11 @@ class _Tasks(Protocol):
     def allowed(self) -> Mapping[int, Sequence[int]]: ...
 
 class _Transfers(Protocol):
-    """T transfers, none from a task to itself.
+    """T transfers between tasks, none from one to itself, or between hosts.
 
     Attributes:
-        source: (T,) the sending task.
-        target: (T,) the receiving task.
+        source: (T,) who sends.
+        target: (T,) who receives.
         bytes: (T,) how much.
         phase: (T,) transfers of a phase run together, phases one after the other.
     """
@@ -237,52 +241,18 @@ class _Transfers(Protocol):
     @property
     def phase(self) -> _Indices: ...
 
-class _Hosts(Protocol):
-    """N hosts.
+class _Room(Protocol):
+    """Room on N hosts.
 
     Attributes:
-        names: N names, for messages.
         cpus: (N,) cores that each offers.
         memory_bytes: (N,) memory that each offers; 2^64 - 1 = not limited.
-        machine: (N,) hosts with the same number share a machine.
-        egress_bps: (N,) cap on all it sends to other machines.
-        ingress_bps: (N,) cap on all it receives from other machines.
     """
 
-    @property
-    def names(self) -> Sequence[str]: ...
     @property
     def cpus(self) -> _Floats: ...
     @property
     def memory_bytes(self) -> _Bytes: ...
-    @property
-    def machine(self) -> _Indices: ...
-    @property
-    def egress_bps(self) -> _Floats: ...
-    @property
-    def ingress_bps(self) -> _Floats: ...
-
-class _Group(Protocol):
-    """Hosts behind a shared link.
-
-    Attributes:
-        name: for messages.
-        members: its hosts; those of the groups below it need not be repeated.
-        up_bps: cap on what leaves it.
-        down_bps: cap on what enters it.
-        parent: the group around it.
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def members(self) -> Sequence[int]: ...
-    @property
-    def up_bps(self) -> float: ...
-    @property
-    def down_bps(self) -> float: ...
-    @property
-    def parent(self) -> int | None: ...
 
 class _Rules(Protocol):
     """What a placement must keep besides room; tasks by their index.
@@ -290,9 +260,8 @@ class _Rules(Protocol):
     Attributes:
         apart: groups, no two tasks of which may share a host.
         together: groups that must share a host.
-        max_latency: (source, target, seconds): the most that one way may take.
+        max_latency: (source, target, seconds): the most that one way may take; an unknown one keeps no bound.
         max_hosts: (tasks, count): how many hosts they may use.
-        latency_s: (N, N) one-way latencies, row = source; NaN = unknown, which keeps no bound.
         max_price: prices of using each host, (N, N) of a byte, row = source, and the most of all together; or None.
     """
 
@@ -306,27 +275,69 @@ class _Rules(Protocol):
     def max_hosts(self) -> Sequence[tuple[Sequence[int], int]]: ...
     @property
     def max_price(self) -> tuple[Sequence[float], _Floats, float] | None: ...
-    @property
-    def latency_s(self) -> _Floats: ...
 
-class _Loads(Protocol):
-    """What is under way between hosts already; it delays transfers on links that both use.
+_Link = tuple[str, int, int]
+"""`pair`, source and target; `out` or `in` and the host; `up` or `down` and the group."""
 
-    Attributes:
-        source: (L,) the sending host.
-        target: (L,) the receiving host.
-        bytes: (L,) how much.
-        phase: (L,) when.
-    """
+@final
+class Network:
+    """Hosts, what joins them and which links traffic loads. Immutable, and checked once for all that use it."""
+
+    def __new__(cls, network: _Network, sharing: str | None = None) -> Network:
+        """Reads it.
+
+        A cap that is None is no limit. A pair's rate or latency that is None is unknown, which is not the same: each
+        user says what it makes of that.
+
+        Args:
+            network: what is believed of the network.
+            sharing: `hose`, `pipe` or `groups`; None = as the Network says.
+
+        Raises:
+            ValueError: naming the first thing that makes no sense.
+        """
 
     @property
-    def source(self) -> _Indices: ...
+    def sharing(self) -> str:
+        """Which links transfers share."""
+
     @property
-    def target(self) -> _Indices: ...
-    @property
-    def bytes(self) -> _Bytes: ...
-    @property
-    def phase(self) -> _Indices: ...
+    def machine(self) -> list[int]:
+        """A number for each host's machine."""
+
+    def pair_bps(self, m: int, n: int) -> float:
+        """The pair's own rate; an unknown one counts as no limit."""
+
+    def latency_s(self, m: int, n: int) -> float:
+        """One way; NaN = unknown."""
+
+    def egress_bps(self, host: int) -> float:
+        """Cap on what it sends to other machines."""
+
+    def ingress_bps(self, host: int) -> float:
+        """Cap on what it receives from other machines."""
+
+    def inside(self, group: int) -> list[int]:
+        """The hosts of a group and of the groups below it."""
+
+    def links(self, m: int, n: int) -> list[_Link]:
+        """What traffic from one host to another loads."""
+
+    def deciding(self) -> list[tuple[_Link, float]]:
+        """The links that may decide a completion time, with their rates."""
+
+    def deciding_count(self) -> int:
+        """How many of those there are."""
+
+    def alpha_beta(self, hosts: Sequence[int]) -> tuple[_Floats, _Floats]:
+        """What messages cost between R hosts, row = source; an unknown latency counts as none.
+
+        Returns:
+            (R, R) seconds besides the bytes, and (R, R) seconds a byte.
+
+        Raises:
+            GavotteError: for a pair of unknown rate.
+        """
 
 @final
 class Problem:
@@ -334,26 +345,22 @@ class Problem:
 
     def __new__(
         cls,
+        network: Network,
         tasks: _Tasks,
         transfers: _Transfers,
-        hosts: _Hosts,
-        rate_bps: _Floats,
-        groups: Sequence[_Group],
-        sharing: str,
+        room: _Room,
         rules: _Rules,
-        load: _Loads,
+        load: _Transfers,
     ) -> Problem:
         """Copies the arrays and checks them.
 
         Args:
+            network: where.
             tasks: what to place.
             transfers: who sends how much to whom.
-            hosts: where.
-            rate_bps: (N, N) rate of each path, row = source; the diagonal is not read.
-            groups: shared links, loaded under `groups` only.
-            sharing: `hose`, `pipe` or `groups`.
+            room: on each host.
             rules: what a placement must keep besides room.
-            load: what is under way already.
+            load: what is under way between hosts already; it delays transfers on links that both use.
 
         Raises:
             ValueError: naming the first thing that makes no sense.
@@ -627,74 +634,17 @@ class _Background(Protocol):
     @property
     def cap_bps(self) -> float: ...
 
-class _PlatformSwitch(Protocol):
-    """A switch.
-
-    Attributes:
-        name: for messages.
-        uplinks: for each, the switch above, the rate towards it and the rate from it.
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def uplinks(self) -> Sequence[tuple[int, float, float]]: ...
-
-class _PlatformMachine(Protocol):
-    """A machine.
-
-    Attributes:
-        name: for messages.
-        switch: the switch it hangs on.
-        rate_bps: of its NIC, each way.
-        machine_rate_bps: from each host to each other inside it.
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def switch(self) -> int: ...
-    @property
-    def rate_bps(self) -> float: ...
-    @property
-    def machine_rate_bps(self) -> float: ...
-
-class _PlatformHost(Protocol):
-    """A host.
-
-    Attributes:
-        name: for messages.
-        machine: its machine.
-        egress_bps: cap on what it sends to other machines.
-        ingress_bps: cap on what it receives from other machines.
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def machine(self) -> int: ...
-    @property
-    def egress_bps(self) -> float: ...
-    @property
-    def ingress_bps(self) -> float: ...
-
 @final
 class Platform:
     """What flows run over, checked. Immutable; its methods run without the GIL."""
 
     @staticmethod
-    def topology(
-        switches: Sequence[_PlatformSwitch],
-        machines: Sequence[_PlatformMachine],
-        hosts: Sequence[_PlatformHost],
-        seed: int,
-    ) -> Platform:
+    def topology(topology: _Topology, payload_share: float, seed: int) -> Platform:
         """A described network.
 
         Args:
-            switches: a tree, or with several uplinks a multi-rooted one.
-            machines: each on a switch.
-            hosts: each on a machine.
+            topology: the description.
+            payload_share: share of its rates that carries the flows' bytes.
             seed: decides which of several equal paths a flow takes.
 
         Raises:
@@ -702,23 +652,11 @@ class Platform:
         """
 
     @staticmethod
-    def network(
-        hosts: Sequence[_PlatformHost], rate_bps: _Floats, latency_s: _Floats, groups: Sequence[_Group], sharing: str
-    ) -> Platform:
-        """A measured network; each pair of hosts is a link of its own.
+    def network(network: Network) -> Platform:
+        """A measured network; each pair of hosts is a link of its own, and an unknown latency counts as none."""
 
-        Args:
-            hosts: N of them.
-            rate_bps: (N, N) row = source; the diagonal is not read.
-            latency_s: (N, N) NaN = unknown, taken as 0.
-            groups: shared links, loaded under `groups` only.
-            sharing: `hose`, `pipe` or `groups`.
-            rules: what a placement must keep besides room.
-            load: what is under way already.
-
-        Raises:
-            ValueError: naming the first thing that makes no sense.
-        """
+    def links(self, source: int, target: int) -> list[tuple[int, float]]:
+        """The limited links from one host to another, each with its rate."""
 
     def simulate(
         self,

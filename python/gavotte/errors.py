@@ -6,6 +6,11 @@
 from __future__ import annotations
 
 
+def printable(text: str) -> str:
+    """One line in which control characters are escaped, so that what a file or a host says cannot steer a terminal."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 class GavotteError(Exception):
     """A request that cannot be met, told in one line.
 
@@ -15,9 +20,9 @@ class GavotteError(Exception):
     """
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = printable(message)
+        self.hint = printable(hint)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message}; {self.hint}" if self.hint else self.message
@@ -51,7 +56,17 @@ class UnsupportedError(GavotteError):
 
 
 class AgentError(GavotteError):
-    """An agent could not be reached, or refused."""
+    """An agent could not be reached, or refused.
+
+    Args:
+        message: as in `GavotteError`.
+        hint: likewise.
+        failure: one of the contract's `Failure` codes, to decide by; 0 when the agent gave none.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", failure: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.failure = failure
 
 
 class BusyError(AgentError):

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests import builders
 from tests.collective.clouds import history, network
+from tests.shell import gavotte
 
-from gavotte.formats.app import App, write_app
+from gavotte.formats.app import write_app
 from gavotte.formats.collective import read_collective
 from gavotte.formats.history import write_history
 from gavotte.formats.network import write_network
 from gavotte.formats.placement import read_placement
 
-GAVOTTE = Path(sys.executable).with_name("gavotte")
-
-
-def gavotte(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([GAVOTTE, *arguments], capture_output=True, text=True, timeout=60)
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -82,12 +78,12 @@ def test_a_shim_file(net: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--operation", "alltoall"], "no operation"),
+        (["--operation", "alltoall"], "unknown operation"),
         (["--operation", "gather", "--bytes", "8 apples"], "--bytes"),
-        (["--operation", "all"], "holds one operation"),
-        (["--operation", "gather", "--format", "xml"], "no format"),
+        (["--operation", "all"], "holds a single operation"),
+        (["--operation", "gather", "--format", "xml"], "unknown format"),
         (["--operation", "gather", "--root", "x"], "no rank runs on the root"),
-        (["--operation", "gather", "--algorithm", "ring"], "a gather goes along no ring"),
+        (["--operation", "gather", "--algorithm", "ring"], "a gather cannot use a ring"),
     ],
 )
 def test_errors_in_a_line(net: Path, arguments: list[str], said: str) -> None:
@@ -100,9 +96,7 @@ def test_errors_in_a_line(net: Path, arguments: list[str], said: str) -> None:
 
 def test_map(net: Path, tmp_path: Path) -> None:
     app = tmp_path / "a.app.toml"
-    transfers = [{"source": f"t{i}", "target": f"t{(i + 1) % 6}", "bytes": 10**7} for i in range(6)]
-    tasks = [{"name": f"t{i}"} for i in range(6)]
-    write_app(app, App.model_validate({"format": "gavotte/app/1", "name": "a", "task": tasks, "transfer": transfers}))
+    write_app(app, builders.app("a", *((f"t{i}", f"t{(i + 1) % 6}", 10**7) for i in range(6))))
     out = tmp_path / "p.placement.json"
     done = gavotte("map", net, app, "-o", out, "--json")
     assert done.returncode == 0, done.stderr

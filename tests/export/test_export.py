@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests import builders
 from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app as gavotte
@@ -19,17 +20,7 @@ from gavotte.formats.placement import Placement, write_placement
 
 
 def placement(hosts: list[str]) -> Placement:
-    return Placement(
-        apps=["sort"],
-        method="given",
-        assignment={f"t{rank}": host for rank, host in enumerate(hosts)},
-        completion_s=0.0,
-        bound_s=0.0,
-        optimal=True,
-        bottleneck="none",
-        elapsed_s=0.0,
-        seed=0,
-    )
+    return builders.placement({f"t{rank}": host for rank, host in enumerate(hosts)}, "sort")
 
 
 @pytest.mark.parametrize(
@@ -64,10 +55,10 @@ def test_every_format_keeps_the_order_of_ranks(hosts: list[str]) -> None:
 
 
 def test_what_cannot_be_exported_is_one_line() -> None:
-    with pytest.raises(GavotteError, match="there is no format `pbs`; use openmpi, openmpi-seq"):
+    with pytest.raises(GavotteError, match="unknown format `pbs`; use openmpi, openmpi-seq"):
         export(placement(["a"]), "pbs")
     for name in ("kubernetes", "diktyo", "ray", "dask", "torchrun", "hadoop-rack"):
-        with pytest.raises(GavotteError, match=f"the format `{name}` is not written yet; use json or csv"):
+        with pytest.raises(GavotteError, match=f"format `{name}` is not supported yet; use json or csv"):
             export(placement(["a"]), name)
     with pytest.raises(GavotteError, match="no application `grep`; it has sort"):
         export(placement(["a"]), "csv", app="grep")

@@ -6,34 +6,28 @@ import os
 import secrets
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import builders
 from tests.export.test_export import placement
+from tests.shell import until
 
 from gavotte import lab
 from gavotte.export import export
-from gavotte.formats.topology import Topology
 
 pytestmark = pytest.mark.lab
 
 HOSTS = ["c", "a", "a", "b", "c", "a"]
 """Neither sorted nor in one piece for each host."""
 
-CLOUD = {
-    "format": "gavotte/topology/1",
-    "switch": [{"name": "s"}],
-    "host": [{"name": name, "switch": "s"} for name in "abc"],
-}
-
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[lab.Session]:
-    with lab.session(Topology.model_validate(CLOUD), agents=False) as session:
+    with lab.session(builders.topology("abc"), agents=False) as session:
         yield session
 
 
@@ -80,7 +74,6 @@ def test_mpich_runs_each_rank_where_it_was_placed(session: lab.Session, tmp_path
 
 
 SLURM = ("/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/munged")
-DEADLINE_S = 30.0
 
 
 def slurm_conf(session: lab.Session, folder: Path) -> str:
@@ -135,8 +128,8 @@ def slurm(session: lab.Session, tmp_path: Path) -> Iterator[dict[str, str]]:
             stack.callback(process.wait, 10)
             stack.callback(process.terminate)
             if line[0] == munged:
-                wait_for(lambda: (tmp_path / "munge.sock").exists())
-        wait_for(lambda: idle(session, environment) == 3)
+                until(lambda: (tmp_path / "munge.sock").exists())
+        until(lambda: idle(session, environment) == 3)
         yield environment
 
 
@@ -147,13 +140,6 @@ def idle(session: lab.Session, environment: dict[str, str]) -> int:
         "a", command, capture_output=True, text=True, timeout=30, env=environment
     )
     return told.stdout.count("idle\n")
-
-
-def wait_for(ready: Callable[[], bool]) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while not ready():
-        assert time.monotonic() < end, "Slurm does not come up"
-        time.sleep(0.1)
 
 
 def test_slurm_runs_each_task_where_it_was_placed(session: lab.Session, slurm: dict[str, str], tmp_path: Path) -> None:

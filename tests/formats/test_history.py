@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests import builders
 
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.evidence import Evidence
@@ -17,18 +18,13 @@ from gavotte.formats.history import History, Proof, read_history, write_history
 
 def example() -> History:
     beta = np.full((2, 3, 3), 1e7)
-    beta[:, range(3), range(3)] = np.nan
     beta[0, 0, 1] = np.nan
-    return History(
-        alpha_s=np.where(np.isnan(beta), np.nan, 1e-4),
-        beta_Bps=beta,
-        time_s=np.array([1.0, 2.0]),
-        hosts=("a", "b", "c"),
-        hops=np.array([[0, 1, 2], [1, 0, 2], [2, 2, 0]]),
-        cpus=np.array([4.0, 4.0, 2.0]),
-        memory_bytes=np.array([0, 0, 1 << 33]),
-        method="choreo",
-    )
+    fields: dict[str, Any] = {
+        "hosts": ("a", "b", "c"),
+        "cpus": np.array([4.0, 4.0, 2.0]),
+        "memory_bytes": np.array([0, 0, 1 << 33]),
+    }
+    return builders.history(beta, hops=[[0, 1, 2], [1, 0, 2], [2, 2, 0]], method="choreo", **fields)
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -89,6 +85,10 @@ def test_proofs_survive_and_unknown_verdicts_do_not(tmp_path: Path) -> None:
         ({"beta_Bps": np.full((2, 3, 4), 1.0)}, "beta_Bps"),
         ({"hosts": np.array(["a", "a", "c"])}, "hosts"),
         ({"hosts": np.array([1, 2, 3])}, "hosts"),
+        ({"hosts": np.array(["a", "my host", "c"])}, "hosts[1]"),
+        ({"hosts": np.array(["a" * 64, "b", "c"])}, "hosts[0]"),
+        ({"alpha_s": np.full((2, 3, 3), 1.7e308)}, "alpha_s"),
+        ({"beta_Bps": np.full((2, 3, 3), 1e307)}, "beta_Bps"),
         ({"time_s": np.array([1.0, np.nan])}, "time_s"),
         ({"hops": np.zeros((2, 2), dtype=int)}, "hops"),
         ({"hops": np.full((3, 3), -1)}, "hops"),
@@ -132,6 +132,22 @@ def test_damage_anywhere_is_one_line(tmp_path: Path) -> None:
             read_history(path)
         except FormatError as error:
             assert "\n" not in str(error)
+
+
+def test_what_would_fill_the_memory_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "bomb.npz"
+    arrays: dict[str, Any] = {
+        "hosts": np.array(["a", "b"]),
+        "time_s": np.array([1.0]),
+        "alpha_s": np.full((1, 2, 2), 1e-4),
+    }
+    # A foreign array is not read however large it is.
+    np.savez_compressed(path, **arrays, beta_Bps=np.full((1, 2, 2), 1e7), zeros=np.zeros(1 << 20))
+    monkeypatch.setattr("gavotte.formats.history.MAX_BYTES", 1 << 20)
+    assert read_history(path).hosts == ("a", "b")
+    np.savez_compressed(path, **arrays, beta_Bps=np.zeros((1, 1 << 10, 1 << 10)))
+    with pytest.raises(FormatError, match="unpacks to"):
+        read_history(path)
 
 
 def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import random
+from typing import get_args
 
-from gavotte.formats.network import FORMAT, MATRICES, Group, Host, Network
+from gavotte.formats.network import FORMAT, MATRICES, Doubt, Group, Host, Network
 
 
 def test_hosts_in_another_order_keep_all_that_is_known_of_them() -> None:
     size, choice = 5, random.Random(1)
     matrices = {
-        key: [[None if i == j else 1.0 + choice.random() for j in range(size)] for i in range(size)] for key in MATRICES
+        key: [
+            [
+                None if i == j else choice.choice(get_args(Doubt)) if key == "doubt" else 1.0 + choice.random()
+                for j in range(size)
+            ]
+            for i in range(size)
+        ]
+        for key in MATRICES
     }
     hosts = [Host(name=f"h{i}", cpus=i + 1) for i in range(size)]
     groups = [Group(name="a", members=["h0", "h3"]), Group(name="b", members=["h1", "h2"])]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-from gavotte.formats.rates import format_bytes, format_rate, parse_rate, parse_size, transfer_s
+from gavotte.formats.rates import format_bytes, format_rate, parse_rate, parse_size
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,3 @@ def test_sizes_for_people() -> None:
     assert format_bytes(264_960_000) == "265 MB"
     assert format_rate(287e6) == "287 Mbit/s"
     assert format_rate(float("inf")) == "unlimited"
-
-
-def test_a_bucket_shortens_long_transfers_by_a_constant() -> None:
-    # 20 MB at 100 Mbit/s behind 5 MB: the notes' own example, 1.2 s instead of 1.6.
-    assert transfer_s(20e6, 100e6) == pytest.approx(1.6)
-    assert transfer_s(20e6, 100e6, bucket_bytes=5e6) == pytest.approx(1.2)
-    assert transfer_s(5e6, 100e6, bucket_bytes=5e6, peak_bps=2e9) == pytest.approx(0.02)
-    assert transfer_s(20e6, 100e6, bucket_bytes=5e6, peak_bps=2e9) == pytest.approx(1.2)

@@ -6,27 +6,21 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import tomli_w
+from tests.builders import topology
+from tests.shell import GAVOTTE, until
 
 from gavotte import lab
 from gavotte.formats.inventory import Inventory, read_inventory
-from gavotte.formats.topology import Topology
 
-GAVOTTE = Path(sys.executable).with_name("gavotte")
 HOSTS = ("a", "b", "c", "d")
 CONTROLLER = "boss"
-CLOUD = {
-    "format": "gavotte/topology/1",
-    "switch": [{"name": "core"}],
-    "host": [{"name": name, "switch": "core", "rate": "1gbit", "egress": "200mbit"} for name in (*HOSTS, CONTROLLER)],
-}
-DEADLINE_S = 30.0
+CLOUD = topology([{"name": name, "rate": "1gbit", "egress": "200mbit"} for name in (*HOSTS, CONTROLLER)])
 
 
 def sshd() -> str | None:
@@ -75,7 +69,8 @@ class Cluster:
                 "KbdInteractiveAuthentication": "no",
                 "PermitRootLogin": "yes",
                 "PidFile": "none",
-                "SetEnv": f"XDG_CACHE_HOME={self.cache(host)}",
+                # Below the first level bash leaves ~/.bashrc alone, which may wait for what it likes.
+                "SetEnv": f"XDG_CACHE_HOME={self.cache(host)} SHLVL=1",
                 "StrictModes": "no",
                 "UsePAM": "no",
             }
@@ -99,11 +94,13 @@ class Cluster:
             self.servers[host] = self.cloud.exec(host, line, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         connect = f"socket.create_connection(('{self.addresses[host]}', 22), 2)"
         probe = f"import socket; assert {connect}.recv(4) == b'SSH-'"
-        end = time.monotonic() + DEADLINE_S
-        while self.cloud.run(CONTROLLER, [sys.executable, "-c", probe], stderr=subprocess.DEVNULL).returncode:
+
+        def answers() -> bool:
             assert self.servers[host].poll() is None, (place / "sshd.log").read_text()
-            assert time.monotonic() < end, "the SSH server does not come up"
-            time.sleep(0.05)
+            asked = self.cloud.run(CONTROLLER, [sys.executable, "-c", probe], stderr=subprocess.DEVNULL)
+            return asked.returncode == 0
+
+        until(answers)
 
     def configure(self) -> None:
         """Writes the controller's ssh configuration, known hosts and inventory."""
@@ -155,13 +152,6 @@ class Cluster:
                 found.append(b" ".join(words).decode())
         return found
 
-    def until_no_agents(self) -> bool:
-        """Waits until every agent has ended."""
-        end = time.monotonic() + DEADLINE_S
-        while self.agents() and time.monotonic() < end:
-            time.sleep(0.05)
-        return not self.agents()
-
 
 def keygen(path: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(path)], check=True)
@@ -179,10 +169,9 @@ def write_settings(path: Path, common: dict[str, Any], *blocks: tuple[str, dict[
 @contextmanager
 def cluster(folder: Path) -> Iterator[Cluster]:
     """Holds a lab with SSH servers on four hosts."""
-    topology = Topology.model_validate(CLOUD)
     servers: dict[str, subprocess.Popen[bytes]] = {}
     try:
-        with lab.session(topology, source="tests", agents=False) as cloud:
+        with lab.session(CLOUD, source="tests", agents=False) as cloud:
             made = Cluster(cloud, folder)
             servers = made.servers
             for host in HOSTS:
@@ -192,4 +181,4 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     finally:
         # They died with the lab.
         for server in servers.values():
-            server.wait(timeout=DEADLINE_S)
+            server.wait(timeout=30)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests import shell
 
 from gavotte.formats.inventory import read_inventory
 from gavotte.hosts import Bearer, keys
 
-GAVOTTE = Path(sys.executable).with_name("gavotte")
+pytestmark = pytest.mark.slow
 
 
-def gavotte(*arguments: str | Path, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    environment = {"GAVOTTE_RUNTIME_DIR": str(cwd / "run"), "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", **env}
-    line = [GAVOTTE, "hosts", *arguments]
-    return subprocess.run(line, capture_output=True, text=True, cwd=cwd, timeout=60, env=environment, check=False)
+def gavotte(*words: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return shell.gavotte("hosts", *words, cwd=cwd, env=os.environ | variables)
 
 
 def test_import_to_stdout_and_to_a_file(tmp_path: Path) -> None:
@@ -45,16 +44,16 @@ def test_a_slurm_allocation(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said", "status"),
     [
-        (("import",), "give one of", 2),
-        (("import", "--slurm", "--mpi-hostfile", "x"), "give one of", 2),
+        (("import",), "use one of", 2),
+        (("import", "--slurm", "--mpi-hostfile", "x"), "use one of", 2),
         (("import", "--slurm"), "$SLURM_JOB_NODELIST: is not set", 1),
         (("import", "--mpi-hostfile", "none"), "none: no such file", 1),
         (("import", "--ssh-config", "none"), "none: no such file", 1),
         (("list", "--hosts", "mpi:none"), "none: no such file", 1),
-        (("check", "--hosts", "ssh-config:"), "no host of the ssh configuration is named", 1),
+        (("check", "--hosts", "ssh-config:"), "needs a pattern", 1),
         (("check", "--hosts", "tls.toml"), "tls:// agents need keys", 1),
         (("deploy", "--hosts", "none.toml"), "none.toml: no such file", 1),
-        (("keys", "-o", "keys"), "no host is named", 1),
+        (("keys", "-o", "keys"), "no host named", 1),
         (("keys", "-o", "keys", "a=b c"), "neither a name nor an address", 1),
     ],
 )
@@ -74,7 +73,7 @@ def test_keys_for_an_inventory(tmp_path: Path) -> None:
     done = gavotte("keys", "-o", "keys", "b=10.0.0.2", "--hosts", "x.toml", "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["hosts"] == ["b", "a"]
     assert gavotte("keys", "-o", "keys", "b=10.0.0.2", cwd=tmp_path).stderr.startswith(
-        "error: keys/ca.key is there already"
+        "error: keys/ca.key already exists"
     )
 
 

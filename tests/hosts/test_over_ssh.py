@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.hosts.cluster import CONTROLLER, DEADLINE_S, HOSTS, Cluster, keygen
+from tests.hosts.cluster import CONTROLLER, HOSTS, Cluster, keygen
+from tests.shell import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 
@@ -25,7 +26,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 def nothing_left(servers: Cluster, runtime: Path) -> Iterator[None]:
     """Every test ends without agents, tunnels and their folders."""
     yield
-    assert servers.until_no_agents(), servers.agents()
+    until(lambda: not servers.agents())
     assert not [folder for folder in runtime.glob("r-*") if not (folder / "swept-by-test").exists()]
 
 
@@ -60,13 +61,6 @@ def named(pid: int, name: str) -> bool:
     with suppress(OSError):
         return Path(f"/proc/{pid}/comm").read_text().strip() == name
     return False
-
-
-def until(wanted: Any) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while not wanted():
-        assert time.monotonic() < end, "it never came to that"
-        time.sleep(0.02)
 
 
 def test_the_agent_is_copied_once_and_checked_each_time(servers: Cluster) -> None:
@@ -144,7 +138,7 @@ def test_unknown_and_changed_host_keys(servers: Cluster, tmp_path: Path) -> None
     with changed(known, "\n".join([lines[0], stranger, lines[3]]) + "\n"):
         found = servers.verdicts(servers.inventory)
     ready_but(found, "b", "c")
-    assert found["b"]["verdict"] == "its host key is not known; connect once by `ssh b` and check it"
+    assert found["b"]["verdict"] == "its host key is not known; connect once with `ssh b` and check it"
     assert found["c"]["verdict"].startswith("its host key has changed; ")
 
 
@@ -193,7 +187,7 @@ def test_a_data_port_that_is_taken(servers: Cluster, tmp_path: Path) -> None:
         assert taker.stdout.readline() == b"up\n"
         found = servers.verdicts(servers.inventory)
         ready_but(found, "b")
-        assert found["b"]["verdict"].startswith("its data port is taken")
+        assert found["b"]["verdict"].startswith("its data port is in use")
         servers.write_inventory(tmp_path / "x.toml", {"a": "ssh://a", "b": "ssh://b?data-port=7500"})
         found = servers.verdicts(tmp_path / "x.toml")
         assert found["b"]["data_port"] == 7500
@@ -243,11 +237,8 @@ def measuring(servers: Cluster, *, count: int) -> Iterator[subprocess.Popen[str]
     arguments = ("measure", "--hosts", str(servers.inventory), "--method", "bulk", "--count", str(count), "--json")
     process = servers.start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        end = time.monotonic() + DEADLINE_S
-        while len(servers.agents()) < 4:
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        until(lambda: len(servers.agents()) == 4 or process.poll() is not None)
+        assert process.poll() is None, process.communicate()
         yield process
     finally:
         process.terminate()
@@ -265,7 +256,7 @@ def test_killed_ssh_servers_and_agents(servers: Cluster) -> None:
             agent = next(pid for pid in descendants(servers.servers["c"].pid) if named(pid, "gavotte-agent-0"))
             os.kill(agent, signal.SIGKILL)
             output, said = process.communicate(timeout=120)
-            assert servers.until_no_agents()
+            until(lambda: not servers.agents())
             found = servers.verdicts(servers.inventory)
         finally:
             servers.servers["b"].wait(timeout=10)
@@ -291,7 +282,7 @@ def test_a_controller_that_is_killed_leaves_no_agent(servers: Cluster, runtime: 
         assert len(tunnels) == 4
         os.kill(controller, number)
         _, said = process.communicate(timeout=60)
-    assert servers.until_no_agents()
+    until(lambda: not servers.agents())
     until(lambda: not any(named(pid, "ssh") for pid in tunnels))
     until(lambda: not any(socket.exists() for socket in sockets))
     if number == signal.SIGKILL:

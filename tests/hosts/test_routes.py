@@ -72,7 +72,7 @@ def test_an_inventory_of_all_three(tmp_path: Path) -> None:
     assert ["cpus" in host.model_fields_set for host in again.host] == [True, False]
     path.write_text(path.read_text().replace("tls://10.0.0.2", "ftp://10.0.0.2"))
     with pytest.raises(
-        FormatError, match=r"x\.hosts\.toml: host\[1\]\.agent: 'ftp://10\.0\.0\.2' does not name an agent; "
+        FormatError, match=r"x\.hosts\.toml: host\[1\]\.agent: `ftp://10\.0\.0\.2` does not name an agent; "
     ):
         read_inventory(path)
 

@@ -68,13 +68,15 @@ def test_a_name_without_a_host_line_is_taken_as_it_is(config: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "match", "said"),
     [
-        ("Host a\n", "z*", "no Host line matches 'z*'"),
-        ('Host "a\n', "*", "line 1: has an open quote"),
-        ("Host a\n", "", "no host of the ssh configuration is named"),
-        ("Include {path}\n", "*", "includes too deeply"),
+        ("Host a\n", "z*", "no Host line matches `z*`"),
+        ('Host "a\n', "*", "line 1: has an unclosed quote"),
+        ("Host a\n", "", "needs a pattern"),
+        ("Include {path}\n", "*", "includes too many levels"),
+        ("Include **x\n", "*", "no Host line matches"),
+        ("Host a\n  HostName b\0c\n", "a", "line 2: holds a NUL character"),
         pytest.param("Host a\n  Porty 7\n", "a", "Bad configuration option: porty", marks=needs_ssh),
-        pytest.param("Host a\n  HostName x.invalid\n", "a", "Host a: 'x.invalid' has no address", marks=needs_ssh),
-        pytest.param("Host a b\n  HostName 10.1.0.1\n", "*", "Host b: 'b' and 'a' are both 10.1.0.1", marks=needs_ssh),
+        pytest.param("Host a\n  HostName x.invalid\n", "a", "Host a: `x.invalid` does not resolve", marks=needs_ssh),
+        pytest.param("Host a b\n  HostName 10.1.0.1\n", "*", "Host b: `b` and `a` are both 10.1.0.1", marks=needs_ssh),
     ],
 )
 def test_errors_are_one_line(tmp_path: Path, text: str, match: str, said: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.builders import topology
+
 from gavotte.formats.topology import Topology
 
 
@@ -16,11 +18,4 @@ def tree_of_ten(**host: Any) -> Topology:
         {"name": f"pm{i}", "switch": f"tor{i // 2}", "rate": "1gbit", "machine_rate": "4gbit"} for i in range(8)
     ]
     hosts = [{"name": f"vm{i}", "machine": f"pm{max(0, i - 2)}", **host} for i in range(10)]
-    return cloud(switches, machines, hosts)
-
-
-def cloud(switches: list[dict[str, Any]], machines: list[dict[str, Any]], hosts: list[dict[str, Any]]) -> Topology:
-    """A topology from its three lists."""
-    return Topology.model_validate(
-        {"format": "gavotte/topology/1", "switch": switches, "machine": machines, "host": hosts}
-    )
+    return topology(hosts, switches=switches, machine=machines)

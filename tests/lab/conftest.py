@@ -1,4 +1,4 @@
-"""A runtime folder for each test, and an agent that only listens."""
+"""A runtime folder for each test, and an agent that only greets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ listener = socket.socket(socket.AF_UNIX)
 listener.bind(sys.argv[sys.argv.index("--socket") + 1])
 listener.listen()
 while True:
-    listener.accept()[0].close()
+    peer = listener.accept()[0]
+    if peer.recv(100):
+        peer.send(b"h")
+    peer.close()
 """
 
 

@@ -9,22 +9,24 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.lab.clouds import cloud, tree_of_ten
+from tests.builders import topology
+from tests.lab.clouds import tree_of_ten
+from tests.shell import processes_of, until
 
 from gavotte import lab
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.inventory import read_inventory
-from gavotte.formats.rates import GOODPUT_PER_WIRE
 from gavotte.lab.state import Process
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 pytestmark = pytest.mark.lab
 
-TWO = cloud([{"name": "s"}], [], [{"name": "a", "switch": "s"}, {"name": "b", "switch": "s"}])
+TWO = topology("ab")
 
 ECHO = """
 import socket
@@ -95,28 +97,6 @@ def cleared(runtime_folder: Path) -> Iterator[Path]:
     """A runtime folder whose lab, if any, is taken down at the end."""
     yield runtime_folder
     lab.down()
-
-
-def until(condition: Callable[[], bool], deadline_s: float = 10.0) -> bool:
-    end = time.monotonic() + deadline_s
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def processes_of(runtime: Path) -> list[str]:
-    """What still runs with this runtime folder in its environment, this process aside."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                if str(runtime).encode() in (entry / "environ").read_bytes():
-                    found.append((entry / "cmdline").read_text().replace("\0", " "))
-            except OSError:
-                continue
-    return found
 
 
 def python(code: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:
@@ -193,7 +173,7 @@ def test_tcp_gets_the_rates_of_the_topology(runtime_folder: Path) -> None:
             server.communicate()
         return float(json.loads(client.stdout)["end"]["sum_received"]["bits_per_second"])
 
-    with lab.session(cloud(switches, machines, hosts), agents=False) as session:
+    with lab.session(topology(hosts, switches=switches, machine=machines), agents=False) as session:
         for source, target, wire_bps in cases:
             expected = wire_bps * GOODPUT_PER_WIRE
             for _attempt in range(4):  # the machine may be busy with something else
@@ -218,9 +198,9 @@ def test_up_status_exec_down(cleared: Path, listener: Path, tmp_path: Path, capf
     assert capfd.readouterr().out == f"vm3\n{Path.cwd()}\ntor1\n"
     assert lab.execute("vm0", ["sh", "-c", "kill -9 $$"]) == 137
     assert lab.execute("vm0", ["sh", "-c", "kill -TERM $$"]) == 143
-    with pytest.raises(GavotteError, match="no host 'vm10'; its hosts: vm0, vm1"):
+    with pytest.raises(GavotteError, match="no host `vm10`; its hosts: vm0, vm1"):
         lab.execute("vm10", ["true"])
-    with pytest.raises(GavotteError, match=r"a lab from ten\.toml is up already; .*lab down"):
+    with pytest.raises(GavotteError, match=r"a lab from ten\.toml is already up; .*lab down"):
         lab.up(TWO, source="again")
 
     left = lab.current().exec("vm1", ["sleep", "1000"])
@@ -229,7 +209,7 @@ def test_up_status_exec_down(cleared: Path, listener: Path, tmp_path: Path, capf
     assert not (cleared / "lab").exists()
     assert not lab.down()
     assert lab.status() == lab.LabStatus(up=False)
-    assert until(lambda: not processes_of(cleared))
+    until(lambda: not processes_of(cleared))
 
 
 def test_inside_and_beside(runtime_folder: Path) -> None:
@@ -275,10 +255,10 @@ def test_a_killed_keeper_takes_everything_along(cleared: Path, listener: Path) -
     child = lab.current().exec("a", ["sleep", "1000"])
     os.kill(keeper, signal.SIGKILL)
     assert child.wait(10) != 0
-    assert until(lambda: not processes_of(cleared)), processes_of(cleared)
+    until(lambda: not processes_of(cleared))
     assert (cleared / "lab").exists()
-    assert until(lambda: not lab.status().up)
-    assert until(lambda: lab.sweep() >= 0 and not (cleared / "lab").exists())
+    until(lambda: not lab.status().up)
+    until(lambda: lab.sweep() >= 0 and not (cleared / "lab").exists())
     assert lab.up(TWO, source="y").up
 
 
@@ -293,9 +273,9 @@ def test_a_killed_owner_leaves_nothing(runtime_folder: Path, listener: Path, top
     owner.kill()
     owner.wait()
     owner.stdout.close()
-    assert until(lambda: not process.alive)
-    assert until(lambda: not processes_of(runtime_folder)), processes_of(runtime_folder)
-    assert until(lambda: not Path(folder).exists())
+    until(lambda: not process.alive)
+    until(lambda: not processes_of(runtime_folder))
+    until(lambda: not Path(folder).exists())
 
 
 def test_an_owner_killed_while_starting_leaves_nothing(
@@ -309,7 +289,7 @@ def test_an_owner_killed_while_starting_leaves_nothing(
         owner.kill()
         owner.wait()
         owner.stdout.close()
-        assert until(lambda: not processes_of(runtime_folder)), processes_of(runtime_folder)
+        until(lambda: not processes_of(runtime_folder))
         lab.sweep()
         assert not list(runtime_folder.glob("s-*"))
 
@@ -327,17 +307,29 @@ def test_an_agent_that_ends_is_told(cleared: Path, monkeypatch: pytest.MonkeyPat
     broken.write_text("#!/bin/sh\necho port taken >&2\nexit 3\n")
     broken.chmod(0o755)
     monkeypatch.setenv("GAVOTTE_AGENT", str(broken))
-    with pytest.raises(AgentError, match="the agent of a ended at once; it said: port taken"):
+    with pytest.raises(AgentError, match="the agent of a exited at once; it said: port taken"):
         lab.up(TWO, source="x")
     assert not (cleared / "lab").exists()
-    assert until(lambda: not processes_of(cleared))
+    until(lambda: not processes_of(cleared))
 
 
-def test_an_agent_that_died_shows(runtime_folder: Path, listener: Path) -> None:
+@pytest.mark.parametrize("signalled", [signal.SIGKILL, signal.SIGSTOP])
+def test_an_agent_that_died_or_hangs_shows(runtime_folder: Path, listener: Path, signalled: int) -> None:
     with lab.session(TWO) as session:
-        ended = session.run("b", ["sh", "-c", f"kill $(pidof -x {listener.name} | cut -d' ' -f1) "])
-        if ended.returncode == 0:
-            assert until(lambda: sorted(str(h.agent) for h in session.status().hosts) == ["False", "True"])
+        agents = [pid for pid, line in processes_of(runtime_folder).items() if f"{session.folder}/a.sock" in line]
+        os.kill(agents[0], signalled)
+        until(lambda: [host.agent for host in session.status().hosts] == [False, True])
+
+
+def test_what_runs_beside_a_lab_ends_with_it(cleared: Path, listener: Path, tmp_path: Path) -> None:
+    path = tmp_path / "two.topology.toml"
+    path.write_text('format = "gavotte/topology/1"\nswitch = [{ name = "s" }]\nhost = [{ name = "a", switch = "s" }]\n')
+    gavotte = Path(sys.executable).parent / "gavotte"
+    owner = subprocess.Popen([gavotte, "lab", "run", path, "--", "sleep", "1000"])
+    until(lambda: any(line.startswith("sleep 1000") for line in processes_of(cleared).values()))
+    owner.kill()
+    owner.wait()
+    until(lambda: not processes_of(cleared))
 
 
 def test_a_path_too_long_for_sockets_is_refused(

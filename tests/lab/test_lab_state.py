@@ -18,7 +18,7 @@ from gavotte.agents.binary import agent_binary
 from gavotte.agents.runtime import lab_hosts_file, runtime_dir
 from gavotte.errors import AgentError, GavotteError, UnsupportedError
 from gavotte.lab import netlink, state
-from gavotte.lab.state import Process, Record
+from gavotte.lab.state import LabState, Process
 
 
 @pytest.fixture
@@ -30,27 +30,33 @@ def sleeper() -> Iterator[Process]:
     child.communicate()
 
 
-def record(keeper: Process | None = None, **changes: object) -> Record:
+def record(keeper: Process | None = None, **changes: object) -> LabState:
     made = state.new_record("id", topology="t", session=False, agents=False, created_unix_s=1.0)
     return dataclasses.replace(made, keeper=keeper, hosts=(("a", "10.1.0.2"),), **changes)  # type: ignore[arg-type]
 
 
-def put(folder: Path, what: Record) -> Path:
+def put(folder: Path, what: LabState) -> Path:
     folder.mkdir()
-    state.write_record(folder, what)
+    state.write_state(folder, what)
     return folder
 
 
 def test_a_record_survives_its_file(runtime_folder: Path, sleeper: Process) -> None:
     written = record(sleeper, switches=(("s", ("10.1.0.1",)),))
-    assert state.read_record(put(runtime_folder / "lab", written)) == written
+    assert state.read_state(put(runtime_folder / "lab", written)) == written
 
 
 def test_a_record_of_a_newer_version_is_read(runtime_folder: Path) -> None:
     folder = put(runtime_folder / "lab", record())
     data = json.loads((folder / "lab.json").read_text())
     (folder / "lab.json").write_text(json.dumps({**data, "later": 1}))
-    assert state.read_record(folder) == record()
+    assert state.read_state(folder) == record()
+
+
+@pytest.mark.parametrize("name", ["a\0b", "../a", ""])
+def test_a_record_whose_hosts_cannot_be_hosts_is_none(runtime_folder: Path, name: str) -> None:
+    made = dataclasses.replace(record(), hosts=((name, "10.1.0.2"),))
+    assert state.read_state(put(runtime_folder / "lab", made)) is None
 
 
 def test_a_reused_process_number_is_not_the_keeper(sleeper: Process) -> None:
@@ -89,7 +95,7 @@ def test_sweeping_removes_the_dead_and_only_them(runtime_folder: Path, sleeper: 
 
 def test_claiming_refuses_a_standing_lab(runtime_folder: Path, sleeper: Process) -> None:
     put(runtime_folder / "lab", record(sleeper))
-    with pytest.raises(GavotteError, match="up already; take it down with `gavotte lab down`"):
+    with pytest.raises(GavotteError, match="already up; remove it with `gavotte lab down`"):
         state.claim(runtime_folder, "lab", record())
 
 
@@ -111,11 +117,11 @@ def test_the_runtime_folder_is_private(runtime_folder: Path, monkeypatch: pytest
     monkeypatch.setenv("GAVOTTE_RUNTIME_DIR", str(runtime_folder / "deep" / "er"))
     assert runtime_dir().stat().st_mode & 0o777 == 0o700
     runtime_dir().chmod(0o777)
-    with pytest.raises(GavotteError, match="not yours alone"):
+    with pytest.raises(GavotteError, match="other users can write"):
         runtime_dir()
     (runtime_folder / "file").touch()
     monkeypatch.setenv("GAVOTTE_RUNTIME_DIR", str(runtime_folder / "file"))
-    with pytest.raises(GavotteError, match="cannot use runtime directory"):
+    with pytest.raises(GavotteError, match="cannot use the runtime directory"):
         runtime_dir()
 
 

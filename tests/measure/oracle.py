@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 
 import numpy as np
+from tests import builders
 
 from gavotte.formats.history import Floats, History, Ints
-from gavotte.formats.rates import GOODPUT_PER_WIRE
 from gavotte.formats.topology import Topology
-from gavotte.formats.tree import Pair
-from gavotte.measure.overlap import Series
-from gavotte.measure.trials import Way
+from gavotte.measure.sharing.overlap import Series
+from gavotte.measure.sharing.trials import Way
+from gavotte.terms import Pair
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 BIN_S = 0.01
 HOLD_S = 0.4
@@ -112,7 +113,7 @@ class Oracle:
         return rate
 
     def carry(self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], way: Way) -> dict[Pair, Series]:
-        """See `gavotte.measure.carrier.Carrier`."""
+        """See `gavotte.measure.sharing.carrier.Carrier`."""
         self.asked += 1
         pairs = [pair for group in groups for pair in group]
         bins = int(HOLD_S / BIN_S)
@@ -127,7 +128,7 @@ class Oracle:
         }
 
     def gone(self) -> Set[int]:
-        """See `gavotte.measure.carrier.Carrier`."""
+        """See `gavotte.measure.sharing.carrier.Carrier`."""
         return frozenset()
 
     def _slip(self) -> float:
@@ -142,13 +143,4 @@ class Oracle:
             for j in range(size):
                 if i != j:
                     beta[0, i, j] = self.rates([(i, j)])[0] * GOODPUT_PER_WIRE / 8 * self._slip()
-        return History(
-            alpha_s=np.where(np.isnan(beta), np.nan, 1e-4),
-            beta_Bps=beta,
-            time_s=np.zeros(1),
-            hosts=self.names,
-            hops=self.hops,
-            cpus=np.ones(size),
-            memory_bytes=np.zeros(size, dtype=np.int64),
-            method="oracle",
-        )
+        return builders.history(beta, hosts=self.names, hops=self.hops, cpus=np.ones(size), method="oracle")

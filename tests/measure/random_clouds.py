@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from tests import builders
 from tests.measure.oracle import Oracle
 
 from gavotte.formats.network import Network
-from gavotte.formats.rates import GOODPUT_PER_WIRE
 from gavotte.formats.topology import Topology
-from gavotte.formats.tree import Pair, Tree, tree_of
+from gavotte.terms import Pair
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.terms.hierarchy import Hierarchy, hierarchy_of
 
 KINDS = ("hose", "pipe", "tor", "core")
 OBSERVABLE = 1.15
@@ -100,9 +102,7 @@ def random_cloud(kind: str, seed: int, *, hosts: int = 8, per_rack: int = 4) -> 
             vms.append(vm)
             placed += 1
     _limit(kind, switches, machines, vms, rng)
-    topology = Topology.model_validate(
-        {"format": "gavotte/topology/1", "switch": switches, "machine": machines, "host": vms}
-    )
+    topology = builders.topology(vms, switches=switches, machine=machines)
     pair_bps: dict[Pair, float] = {}
     if kind == "pipe":
         box = [vm["machine"] for vm in vms]
@@ -147,7 +147,7 @@ def score(cloud: Cloud, network: Network) -> Score:
     found = Score()
     oracle = cloud.oracle()
     size = len(oracle.names)
-    truth = tree_of(oracle.names, oracle.hops)
+    truth = hierarchy_of(oracle.names, oracle.hops)
     learnt = [host.machine for host in network.hosts]
     for i in range(size):
         for j in range(size):
@@ -184,12 +184,12 @@ def _mbit(rate_bps: float | None) -> str:
     return "unlimited" if rate_bps is None else f"{rate_bps / 1e6:.0f} Mbit/s"
 
 
-def _flows(tree: Tree, link: int) -> frozenset[Pair]:
+def _flows(tree: Hierarchy, link: int) -> frozenset[Pair]:
     it = tree.links[link]
     return frozenset((s, t) for s in it.sources for t in it.targets if link in tree.path(s, t))
 
 
-def _limits(oracle: Oracle, tree: Tree) -> list[tuple[float | None, float]]:
+def _limits(oracle: Oracle, tree: Hierarchy) -> list[tuple[float | None, float]]:
     """For each link of the tree its true capacity, and what could cross it without; both TCP goodput."""
     size = len(oracle.names)
     crossing: dict[str, set[Pair]] = {}
@@ -217,7 +217,7 @@ def _limits(oracle: Oracle, tree: Tree) -> list[tuple[float | None, float]]:
     return limits
 
 
-def _sharing(tree: Tree, limits: Sequence[tuple[float | None, float]]) -> str:
+def _sharing(tree: Hierarchy, limits: Sequence[tuple[float | None, float]]) -> str:
     kinds = set()
     for link, (limit_bps, could_bps) in enumerate(limits):
         if limit_bps is not None and could_bps >= OBSERVABLE * limit_bps:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.shell import gavotte
 
 from gavotte import lab
 from gavotte.formats.inventory import read_inventory
 from gavotte.measure import bulk, measure
-
-GAVOTTE = Path(sys.executable).with_name("gavotte")
 
 needs_iperf3 = pytest.mark.skipif(shutil.which("iperf3") is None, reason="no iperf3 here")
 
@@ -49,19 +46,10 @@ def test_iperf3_flows(small_cloud: lab.Session) -> None:
 
 @pytest.mark.lab
 def test_json_tells_of_cores_and_flows(small_cloud: lab.Session) -> None:
-    command = [
-        str(GAVOTTE),
-        "measure",
-        "--hosts",
-        str(small_cloud.hosts_file),
-        "--method",
-        "bulk",
-        "--flows",
-        "2",
-        "--json",
-    ]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-    told = json.loads(said)
+    hosts = small_cloud.hosts_file
+    said = gavotte("measure", "--hosts", hosts, "--method", "bulk", "--flows", "2", "--json")
+    assert said.returncode == 0, said.stderr
+    told = json.loads(said.stdout)
     assert len(told["flows"]) == 6
     for path in told["flows"]:
         assert len(path["flows"]) == 2
@@ -83,8 +71,8 @@ def test_trains_tell_of_cores(small_cloud: lab.Session) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--engine", "netperf", "--method", "bulk"), "no engine 'netperf'"),
-        (("--engine", "iperf3"), "--engine iperf3 does not measure by train"),
+        (("--engine", "netperf", "--method", "bulk"), "unknown engine `netperf`"),
+        (("--engine", "iperf3"), "--engine iperf3 cannot measure with --method train"),
     ],
 )
 def test_a_wrong_engine_is_one_line(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
@@ -93,8 +81,7 @@ def test_a_wrong_engine_is_one_line(tmp_path: Path, arguments: tuple[str, ...], 
         'format = "gavotte/hosts/1"\n'
         + "".join(f'[[host]]\nname = "{n}"\naddress = "10.0.0.{n}"\nagent = "unix:/x{n}"\n' for n in (1, 2))
     )
-    command = [str(GAVOTTE), "measure", "--hosts", str(hosts), *arguments, "--dry-run"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    result = gavotte("measure", "--hosts", hosts, *arguments, "--dry-run")
     assert result.returncode == 1
     assert result.stderr.startswith("error: ")
     assert said in result.stderr

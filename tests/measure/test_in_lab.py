@@ -11,10 +11,10 @@ from gavotte import lab
 from gavotte.errors import GavotteError
 from gavotte.formats.history import History
 from gavotte.formats.inventory import read_inventory
-from gavotte.formats.rates import GOODPUT_PER_WIRE, UDP_PAYLOAD_BYTES, WIRE_BYTES
 from gavotte.formats.topology import read_topology
-from gavotte.measure import measure
+from gavotte.measure import CostLimits, measure
 from gavotte.model import model
+from gavotte.terms.goodput import GOODPUT_PER_WIRE, UDP_PAYLOAD_BYTES, WIRE_BYTES
 
 pytestmark = pytest.mark.lab
 
@@ -125,3 +125,11 @@ def test_some_pairs_only(small_cloud: lab.Session) -> None:
     assert not result.failures
     with pytest.raises(GavotteError, match="from a to z"):
         measure(inventory, pairs=[("a", "z")])
+
+
+def test_a_budget_that_was_admitted_leaves_no_path_out(small_cloud: lab.Session) -> None:
+    # A train asks for 64 MB beforehand and seldom sends more than five: six of them were refused for it.
+    limits = CostLimits(bytes=30_000_000)
+    result = measure(read_inventory(small_cloud.hosts_file), limits=limits, again=False)
+    assert not result.failures
+    assert result.bytes_sent <= 30_000_000

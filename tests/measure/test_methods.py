@@ -40,6 +40,6 @@ def test_pingpong_reads_latency_from_one_byte_and_bandwidth_from_the_largest() -
 def test_parallel_flows_have_a_fairness() -> None:
     flows = [pb.FlowResult(bytes=100, seconds=1.0), pb.FlowResult(bytes=300, seconds=1.0)]
     method = bulk(flows=2)
-    assert method.probe().bulk.flows == 2
+    assert method.probe.bulk.flows == 2
     reading = method.read(pb.ProbeReply(bulk=pb.BulkResult(goodput_bps=3200, flows=flows)))
     assert reading.jain == pytest.approx(0.8)

@@ -10,17 +10,18 @@ import pytest
 from tests.measure.oracle import Oracle
 from tests.measure.random_clouds import KINDS, random_cloud
 
-from gavotte.formats.tree import Pair, tree_of
-from gavotte.measure.carrier import _until_first_end
-from gavotte.measure.overlap import MIN_OVERLAP_S, Series, Together, judge, together
-from gavotte.measure.sharing import ATTEMPTS, run_experiments, typical_rate
-from gavotte.measure.trials import Trial, Way, plan_trials, rounds_of
+from gavotte.measure.sharing.carrier import _until_first_end
+from gavotte.measure.sharing.experiments import ATTEMPTS, run_experiments, typical_rate
+from gavotte.measure.sharing.overlap import MIN_OVERLAP_S, Series, Together, judge, together
+from gavotte.measure.sharing.trials import Trial, Way, plan_trials, rounds_of
+from gavotte.terms import Pair
+from gavotte.terms.hierarchy import hierarchy_of
 
 
 def planned(kind: str, seed: int, hosts: int) -> tuple[Oracle, list[Trial]]:
     oracle = random_cloud(kind, seed, hosts=hosts).oracle()
     history = oracle.history()
-    tree = tree_of(history.hosts, history.hops)
+    tree = hierarchy_of(history.hosts, history.hops)
     return oracle, plan_trials(tree, typical_rate(history), hosts=range(tree.size), seed=seed)
 
 
@@ -28,7 +29,7 @@ def planned(kind: str, seed: int, hosts: int) -> tuple[Oracle, list[Trial]]:
 @pytest.mark.parametrize("seed", range(5))
 def test_each_link_has_one_experiment_whose_pairs_all_cross_it(kind: str, seed: int) -> None:
     oracle, trials = planned(kind, seed, 12)
-    tree = tree_of(oracle.names, oracle.hops)
+    tree = hierarchy_of(oracle.names, oracle.hops)
     assert len({trial.link for trial in trials}) == len(trials)
     assert {trial.link for trial in trials} == {
         link
@@ -48,7 +49,7 @@ def test_the_number_of_experiments_grows_with_hosts_not_with_pairs() -> None:
 
 def test_uplinks_are_loaded_by_every_host_behind_them() -> None:
     oracle, trials = planned("tor", 1, 16)
-    tree = tree_of(oracle.names, oracle.hops)
+    tree = hierarchy_of(oracle.names, oracle.hops)
     for trial in trials:
         if len(tree.links[trial.link].sources) > 1 and len(tree.links[trial.link].targets) > 1:
             assert {source for source, _ in trial.pairs} == tree.links[trial.link].sources or len(
@@ -59,7 +60,7 @@ def test_uplinks_are_loaded_by_every_host_behind_them() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_experiments_of_one_round_share_no_link(kind: str) -> None:
     oracle, trials = planned(kind, 3, 20)
-    tree = tree_of(oracle.names, oracle.hops)
+    tree = hierarchy_of(oracle.names, oracle.hops)
     rounds = rounds_of(tree, trials)
     assert sorted((t.link, t.pairs) for members in rounds for t in members) == sorted((t.link, t.pairs) for t in trials)
     assert len(rounds) < len(trials)
@@ -78,7 +79,7 @@ def test_pairs_never_measured_and_hosts_not_there_are_not_used() -> None:
     history = oracle.history()
     rate = typical_rate(history)
     rate[0, :] = np.nan
-    tree = tree_of(history.hosts, history.hops)
+    tree = hierarchy_of(history.hosts, history.hops)
     trials = plan_trials(tree, rate, hosts=range(1, tree.size - 1), seed=0)
     assert trials
     used = {host for trial in trials for pair in trial.pairs for host in pair}
@@ -97,7 +98,7 @@ def test_pairs_that_do_not_answer_leave_the_rest_alone() -> None:
     cloud = random_cloud("hose", 2, hosts=8)
     oracle = Faulty(cloud.topology)
     history = oracle.history()
-    tree = tree_of(history.hosts, history.hops)
+    tree = hierarchy_of(history.hosts, history.hops)
     result = run_experiments(oracle, tree, typical_rate(history), hosts=range(tree.size), seed=0)
     assert result.evidence
     assert all(oracle.names[0] != source for record in result.evidence for source, _ in record.pairs)
@@ -107,7 +108,7 @@ def test_losses_are_confirmed_and_the_rest_is_not_repeated() -> None:
     cloud = random_cloud("hose", 1, hosts=8)
     oracle = cloud.oracle()
     history = oracle.history()
-    tree = tree_of(history.hosts, history.hops)
+    tree = hierarchy_of(history.hosts, history.hops)
     seen: list[tuple[int, int]] = []
     result = run_experiments(
         oracle,

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests import builders
+from tests.shell import gavotte
 
 from gavotte import lab
 from gavotte.agents import Budget, enrolled
 from gavotte.formats.history import read_history, write_history
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import read_network
-from gavotte.formats.rates import GOODPUT_PER_WIRE
 from gavotte.formats.topology import Topology
-from gavotte.formats.tree import tree_of
 from gavotte.measure import measure
-from gavotte.measure.paths import trace_paths
 from gavotte.measure.sharing import measure_sharing
+from gavotte.measure.sharing.paths import trace_paths
 from gavotte.model import model
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.terms.hierarchy import hierarchy_of
 
 pytestmark = pytest.mark.lab
 
@@ -31,9 +31,8 @@ UPLINK_BPS = 80e6
 
 def two_racks() -> Topology:
     """Three hosts of 60 Mbit/s in each of two racks, 80 Mbit/s between them."""
-    switches = [{"name": "core"}, *({"name": f"tor{i}", "parent": "core", "up": "80mbit"} for i in range(2))]
     hosts = [{"name": f"vm{i}", "switch": f"tor{i // 3}", "egress": "60mbit"} for i in range(6)]
-    return Topology.model_validate({"format": "gavotte/topology/1", "switch": switches, "host": hosts})
+    return builders.topology(hosts, switches=["core", *({"name": f"tor{i}", "up": "80mbit"} for i in range(2))])
 
 
 def test_an_uplink_is_found_and_nothing_is_invented(tmp_path: Path) -> None:
@@ -67,12 +66,7 @@ def test_routers_on_the_way_are_traced_without_rights(small_cloud: lab.Session) 
     assert np.maximum(found.hops, found.hops.T).tolist() == [[0, 1, 3], [1, 0, 3], [3, 3, 0]]
     routers = [[address for address in found.addresses[i, j] if address] for i in range(3) for j in range(3)]
     assert sorted(len(each) for each in routers) == [0, 0, 0, 0, 0, 0, 0, 2, 2]
-    assert tree_of(inventory.names, found.hops).machine == (0, 0, 1)
-
-
-def gavotte(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [Path(sys.executable).with_name("gavotte"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    assert hierarchy_of(inventory.names, found.hops).machine == (0, 0, 1)
 
 
 def test_measure_and_model_fill_the_network(small_cloud: lab.Session, tmp_path: Path) -> None:
@@ -101,8 +95,8 @@ def test_experiments_over_budget_or_of_strangers_are_refused(small_cloud: lab.Se
     history = tmp_path / "h.npz"
     write_history(history, measure(inventory).history)
     for arguments, said in (
-        (["--budget", "1kB"], "the budget is 1.00 kB"),
-        (["--dry-run", "--budget", "1s"], "the budget is 1 s"),
+        (["--budget", "1kB"], "more than the budget of 1.00 kB"),
+        (["--dry-run", "--budget", "1s"], "more than the budget of 1 s"),
     ):
         refused = gavotte("measure", "sharing", history, "--hosts", small_cloud.hosts_file, *arguments)
         assert refused.returncode == 1
@@ -110,4 +104,4 @@ def test_experiments_over_budget_or_of_strangers_are_refused(small_cloud: lab.Se
     write_history(history, replace(read_history(history), hosts=("a", "b", "z")))
     refused = gavotte("measure", "sharing", history, "--hosts", small_cloud.hosts_file)
     assert refused.returncode == 1
-    assert "'z' is in the History but not in the inventory" in refused.stderr
+    assert "`z` is in the History but not in the inventory" in refused.stderr

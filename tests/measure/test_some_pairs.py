@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.builders import topology
 from tests.place.clouds import ring
 from typer.testing import CliRunner
 
@@ -16,20 +17,15 @@ from gavotte.cli.verbs import app
 from gavotte.errors import GavotteError
 from gavotte.formats.history import read_history
 from gavotte.formats.network import read_network
-from gavotte.formats.rates import GOODPUT_PER_WIRE
-from gavotte.formats.topology import Topology
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 MBPS = [20, 40, 60, 30, 50, 25, 45, 35]
-CLOUD = {
-    "format": "gavotte/topology/1",
-    "switch": [{"name": "s"}],
-    "host": [{"name": f"h{i}", "switch": "s", "egress": f"{rate}mbit"} for i, rate in enumerate(MBPS)],
-}
+CLOUD = topology([{"name": f"h{i}", "egress": f"{rate}mbit"} for i, rate in enumerate(MBPS)])
 
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[lab.Session]:
-    with lab.session(Topology.model_validate(CLOUD), source="tests") as session:
+    with lab.session(CLOUD, source="tests") as session:
         yield session
 
 
@@ -79,7 +75,7 @@ def test_how_many_pairs_is_checked(tmp_path: Path) -> None:
         + "".join(f'[[host]]\nname = "h{i}"\naddress = "10.0.0.{i + 1}"\nagent = "unix:/no.sock"\n' for i in range(4))
     )
     words = ["measure", "--hosts", str(hosts), "--dry-run", "--json", "--pairs"]
-    for bad, hint in (("4", "choose 1 to 3"), ("some", "write sparse"), ("0", "choose 1 to 3")):
+    for bad, hint in (("4", "use 1 to 3"), ("some", "use sparse"), ("0", "use 1 to 3")):
         run = CliRunner().invoke(app, [*words, bad])
         assert isinstance(run.exception, GavotteError)
         assert hint in run.exception.hint

@@ -4,23 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gavotte.formats.history import Floats, History
-
-
-def history(beta: Floats, hops: list[list[int]] | None = None, *, every_s: float = 1.0) -> History:
-    """A History of (n, N, N) rates in bytes/s."""
-    size = beta.shape[1]
-    beta = beta.copy()
-    beta[:, range(size), range(size)] = np.nan
-    return History(
-        alpha_s=np.where(np.isnan(beta), np.nan, 1e-4),
-        beta_Bps=beta,
-        time_s=np.arange(len(beta), dtype=np.float64) * every_s,
-        hosts=tuple(f"h{i}" for i in range(size)),
-        hops=np.array(hops) if hops else np.zeros((size, size), dtype=np.int64),
-        cpus=np.full(size, 4.0),
-        memory_bytes=np.zeros(size, dtype=np.int64),
-    )
+from gavotte.formats.history import Floats
 
 
 def truth(size: int, rng: np.random.Generator) -> Floats:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.model.synthetic import history
+from tests.builders import history
 from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app
@@ -39,7 +39,7 @@ def test_last_falls_back_to_the_newest_value() -> None:
 def test_hosts_one_hop_apart_share_a_machine_and_do_not_tell_the_cap() -> None:
     values = np.ones((1, 3, 3)) * 1e7
     values[0, 0, 1] = values[0, 1, 0] = 5e8
-    network = model(history(values, [[0, 1, 4], [1, 0, 4], [4, 4, 0]]))
+    network = model(history(values, hops=[[0, 1, 4], [1, 0, 4], [4, 4, 0]]))
     assert network.hosts[0].machine == network.hosts[1].machine != network.hosts[2].machine
     assert [host.egress_bps for host in network.hosts] == [pytest.approx(8e7)] * 3
 
@@ -70,4 +70,4 @@ def test_a_host_that_was_not_reached_can_be_left_out(tmp_path: Path, fill: tuple
     assert document["rate_bps"][1] == [pytest.approx(8 * 11e6), None, pytest.approx(8 * 15e6)]
     unknown = CliRunner().invoke(app, [*words, "--without", "h9"])
     assert isinstance(unknown.exception, GavotteError)
-    assert str(unknown.exception) == "no host 'h9' to leave out; the History has h0, h1, h2, h3, h4"
+    assert str(unknown.exception) == "cannot leave out `h9`, which is not in the History; its hosts: h0, h1, h2, h3, h4"

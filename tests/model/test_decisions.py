@@ -8,7 +8,7 @@ from tests.model.synthetic import disturbed, truth
 
 from gavotte.errors import GavotteError
 from gavotte.model.decisions import (
-    Tasks,
+    TaskGraph,
     binomial,
     broadcast_s,
     earliest_first,
@@ -48,7 +48,7 @@ def test_a_host_sends_to_one_child_after_the_other() -> None:
 def test_the_mapping_puts_talkers_near() -> None:
     times = np.full((4, 4), 10.0)
     times[0, 3] = times[3, 0] = times[1, 2] = times[2, 1] = 1.0
-    tasks = Tasks(np.array([0, 1, 2, 3]), np.array([1, 0, 3, 2]), np.array([8.0, 8.0, 6.0, 6.0]))
+    tasks = TaskGraph(np.array([0, 1, 2, 3]), np.array([1, 0, 3, 2]), np.array([8.0, 8.0, 6.0, 6.0]))
     place = mapped(tasks, times)
     assert sorted(place.tolist()) == [0, 1, 2, 3]
     assert mapping_s(tasks, place, times) == 8.0
@@ -57,7 +57,7 @@ def test_the_mapping_puts_talkers_near() -> None:
 
 def test_mapping_a_graph_in_parts() -> None:
     times = truth(12, np.random.default_rng(0))
-    apart = Tasks(np.array([0, 5]), np.array([1, 6]), np.array([1.0, 2.0]))
+    apart = TaskGraph(np.array([0, 5]), np.array([1, 6]), np.array([1.0, 2.0]))
     assert sorted(mapped(apart, times).tolist()) == list(range(12))
     tasks = random_tasks(12, 1)
     assert (tasks.source != tasks.target).all()

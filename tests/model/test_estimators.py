@@ -107,6 +107,12 @@ def test_auto_takes_a_robust_one_where_spikes_are_chance_and_not_where_they_belo
     assert chosen.method == "mean" or chosen.method.endswith("+excess")
 
 
+def test_auto_believes_newer_values_where_all_drifts() -> None:
+    rng = np.random.default_rng(10)
+    walk = np.exp(np.cumsum(rng.normal(0, 0.25, (12, 40, 40)), axis=0))
+    assert choose(truth(40, rng) * walk).method in ("ewma", "last")
+
+
 def test_auto_is_the_same_for_the_same_seed_and_says_nothing_of_two_snapshots() -> None:
     rng = np.random.default_rng(9)
     times = disturbed(truth(20, rng), 6, rng)

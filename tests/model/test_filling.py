@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.model.synthetic import disturbed, history, hot, truth
+from tests.builders import history
+from tests.model.synthetic import disturbed, hot, truth
 from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app
@@ -87,6 +88,27 @@ def test_a_sparse_history_becomes_a_network_only_when_asked() -> None:
     assert findings.subset is not None
     assert findings.gains is not None
     assert any("of the pairs were measured" in text for text in findings.advice)
+
+
+def test_a_few_pairs_without_an_answer_are_guessed_unasked_and_marked() -> None:
+    """3 of 132: the other 129 are worth a Network."""
+    rng = np.random.default_rng(11)
+    rack = np.arange(12) // 4
+    hops = np.where(rack[:, None] == rack[None, :], 2, 4)
+    rates = np.where(hops == 2, 100e6, 30e6) * rng.lognormal(0, 0.05, (3, 12, 12))
+    lost = [(0, 1), (5, 9), (11, 2)]
+    for source, target in lost:
+        rates[:, source, target] = np.nan
+    network = model(history(rates, hops=hops))
+    for source, target in lost:
+        assert network.rate_bps[source][target] == pytest.approx(
+            8 * np.nanmedian(rates[:, hops == hops[source, target]]), rel=0.2
+        )
+    marked = [(i, j) for i, row in enumerate(network.doubt) for j, each in enumerate(row) if each == "guessed"]
+    assert marked == lost
+    assert "3 pairs were never measured" in network.notes[-1]
+    with pytest.raises(GavotteError, match="3 of 132 paths were never measured"):
+        find_constant(history(rates), fill=False)
 
 
 def test_a_guess_is_as_disturbed_as_what_it_rests_on() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.model.synthetic import disturbed, history, truth
+from tests.builders import history
+from tests.model.synthetic import disturbed, truth
 from tests.place.clouds import ring
 from typer.testing import CliRunner
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.model.synthetic import disturbed, history, hot, truth
+from tests.builders import history
+from tests.model.synthetic import disturbed, hot, truth
 from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app
@@ -215,12 +216,12 @@ def test_a_picture_is_the_same_each_time() -> None:
 def test_the_command_names_what_it_cannot_draw(tmp_path: Path) -> None:
     run = CliRunner().invoke(app, ["model", str(tmp_path / "h.npz"), "--plot", "x.bmp"])
     assert isinstance(run.exception, GavotteError)
-    assert "end it in .png" in str(run.exception.hint)
+    assert "ends in .png" in str(run.exception.hint)
 
 
 def test_a_calibration_of_seconds_says_that_it_vouches_for_little() -> None:
     beta = np.full((6, 4, 4), 1e7)
     for every_s, short in ((1.0, True), (7200.0, False)):
         seen = history(beta, every_s=every_s)
-        advice = next(line for line in judge(seen, find_constant(seen)).advice if line.startswith("calibrate again"))
+        advice = next(line for line in judge(seen, find_constant(seen)).advice if line.startswith("measure again"))
         assert ("spread over hours" in advice) == short

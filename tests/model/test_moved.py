@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.model.synthetic import disturbed, error, history, truth
+from tests.builders import history
+from tests.model.synthetic import disturbed, error, truth
 
-from gavotte.model import find_constant, judge
-from gavotte.model.choosing import estimate
+from gavotte.formats.history import Floats
+from gavotte.model import find_constant, judge, model
+from gavotte.model.choosing import estimate, lasting, trials
+from gavotte.model.estimators import band
 from gavotte.model.moved import cut
 
 
@@ -42,6 +45,44 @@ def test_spikes_and_loads_are_no_moves(spikes: float, load: float) -> None:
     found = cut(disturbed(truth(40, rng), 10, rng, spikes=spikes, load=load))
     assert found.share == 0.0
     assert found.hosts == ()
+
+
+def test_values_told_again_are_no_move() -> None:
+    """As where a host's report, in ticks of 10 ms, stands until its next one."""
+    rng = np.random.default_rng(6)
+    times: Floats = 0.01 * np.ceil(100 * rng.lognormal(-1.5, 1.0, (15, 40, 40)))
+    for row in range(1, 15):
+        times[row] = np.where(rng.random((40, 40)) < 0.86, times[row - 1], times[row])
+    assert cut(times).share == 0.0
+    assert band(times).width > 0.1
+    assert trials(times).trials[0].fresh == pytest.approx(1 / 15 + 0.14 * 14 / 15, abs=0.02)
+
+
+def test_pairs_measured_only_before_their_host_moved_are_kept_scaled_and_marked() -> None:
+    rng = np.random.default_rng(7)
+    before = truth(16, rng)
+    times = disturbed(before, 10, rng, spikes=0.0, band=0.01)
+    times[6:, :, 4] *= 3
+    times[6:, 2, 4] = np.nan
+    series = history(8e6 / times)
+    network = model(series)
+    rate = network.rate_bps[2][4]
+    assert rate == pytest.approx(64e6 / (3 * before[2, 4]), rel=0.05)
+    assert network.doubt[2][4] == "earlier"
+    assert sum(each is not None for row in network.doubt for each in row) == 1
+    assert network.notes[1:] == [
+        "1 pair was measured only before its host moved; its older rate is kept, scaled as the host's others changed"
+    ]
+
+
+def test_a_cut_that_decides_worse_is_not_made() -> None:
+    """Values that swing between two levels: the newest four agree, and the next are as the older ones."""
+    rng = np.random.default_rng(8)
+    times = disturbed(truth(24, rng), 12, rng, spikes=0.0, band=0.01)
+    slow = rng.random((24, 24)) < 0.3
+    times[6:10, slow] *= 4
+    assert cut(times[:10]).share > 0.2
+    assert cut(times).share == 0.0 or lasting(times).share == 0.0
 
 
 def test_few_snapshots_show_no_move() -> None:

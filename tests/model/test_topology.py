@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
+from tests import builders
 from tests.measure.random_clouds import KINDS, Cloud, Score, random_cloud, score
+from typer.testing import CliRunner
 
+from gavotte.cli.verbs import app
 from gavotte.formats.evidence import Evidence
-from gavotte.formats.history import History
+from gavotte.formats.history import History, write_history
 from gavotte.formats.network import Network
-from gavotte.formats.rates import GOODPUT_PER_WIRE
-from gavotte.formats.topology import Topology
-from gavotte.formats.tree import tree_of
 from gavotte.measure.sharing import run_experiments, typical_rate
 from gavotte.model import model
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.terms.hierarchy import hierarchy_of
 
 
 def learnt(cloud: Cloud, *, noise: float, seed: int = 0) -> tuple[History, Network]:
     oracle = cloud.oracle(noise=noise, seed=seed)
     history = oracle.history()
-    tree = tree_of(history.hosts, history.hops)
+    tree = hierarchy_of(history.hosts, history.hops)
     result = run_experiments(oracle, tree, typical_rate(history), hosts=range(tree.size), seed=seed)
     history = replace(history, evidence=result.evidence)
     return history, model(history)
@@ -46,8 +50,7 @@ def test_a_cloud_of_64(kind: str) -> None:
 
 def test_a_hose_gives_each_host_its_cap_and_groups_none() -> None:
     hosts = [{"name": f"vm{i}", "switch": f"tor{i // 3}", "egress": f"{100 + 20 * i}mbit"} for i in range(6)]
-    switches = [{"name": "core"}, *({"name": f"tor{i}", "parent": "core"} for i in range(2))]
-    topology = Topology.model_validate({"format": "gavotte/topology/1", "switch": switches, "host": hosts})
+    topology = builders.topology(hosts, switches=["core", "tor0", "tor1"])
     _, network = learnt(Cloud("hose", topology), noise=0.0)
     assert network.sharing == "hose"
     for host, told in zip(topology.host, network.hosts, strict=True):
@@ -70,6 +73,35 @@ def test_groups_form_the_tree() -> None:
     assert {name.split("-")[0] for name in parents} >= {"rack", "pod"}
     assert all(str(parent).startswith("pod") for name, parent in parents.items() if name.startswith("rack"))
     Network.model_validate_json(network.model_dump_json())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_limit_is_below_what_was_seen(seed: int) -> None:
+    """Noise makes some of what crossed a link more than what the link is found to carry."""
+    _, network = learnt(random_cloud("hose", seed, hosts=8), noise=0.05)
+    assert any(verdict.rate_bps for verdict in network.verdicts)
+    for verdict in network.verdicts:
+        assert not verdict.rate_bps or verdict.rate_bps >= (verdict.at_least_bps or 0)
+    machine = {host.name: host.machine for host in network.hosts}
+    for i, source in enumerate(network.hosts):
+        for j, target in enumerate(network.hosts):
+            rate_bps = network.rate_bps[i][j]
+            if rate_bps and machine[source.name] != machine[target.name]:
+                assert rate_bps <= (source.egress_bps or np.inf)
+                assert rate_bps <= (target.ingress_bps or np.inf)
+
+
+def test_a_limit_is_printed_only_where_one_was_found(tmp_path: Path) -> None:
+    history, network = learnt(random_cloud("hose", 2, hosts=8), noise=0.0)
+    bare = replace(history, evidence=())
+    found = sum(bool(host.egress_bps) + bool(host.ingress_bps) for host in network.hosts)
+    for measured, limits in ((history, found), (bare, 0)):
+        write_history(tmp_path / "h.npz", measured)
+        said = CliRunner().invoke(app, ["model", str(tmp_path / "h.npz")]).stdout.splitlines()
+        rows = [line for line in said if line.split()[:1] and line.split()[0] in history.hosts]
+        assert len(rows) == 8
+        assert sum(row.count("bit/s") - row.count("at least") for row in rows) == limits
+    assert 4 < found < 16
 
 
 def test_without_evidence_nothing_changes() -> None:
@@ -95,14 +127,14 @@ def test_one_experiment_claims_nothing() -> None:
     history, _ = learnt(random_cloud("hose", 4, hosts=8), noise=0.0)
     network = model(drop(history, 1))
     assert {host.egress_bps for host in network.hosts} == {None}
-    assert any("none confirms it" in verdict.evidence for verdict in network.verdicts)
+    assert any("no other confirms it" in verdict.evidence for verdict in network.verdicts)
 
 
 def test_a_loss_with_two_explanations_claims_neither() -> None:
     """Both pairs cross the uplinks of their host, machine and rack, and nothing else was ever tried."""
     cloud = random_cloud("tor", 1, hosts=8)
     history, _ = learnt(cloud, noise=0.0)
-    tree = tree_of(history.hosts, history.hops)
+    tree = hierarchy_of(history.hosts, history.hops)
     source = next(i for i in range(tree.size) if len(tree.path(i, (i + 1) % tree.size)) > 3)
     targets = [t for t in range(tree.size) if t != source and len(tree.path(source, t)) > 3][:2]
     record = Evidence(

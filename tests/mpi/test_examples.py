@@ -7,22 +7,18 @@ from pathlib import Path
 
 import pytest
 from benches.mpi import available, launch
+from tests.builders import topology
 from tests.collective.clouds import network
 
 from gavotte import lab
 from gavotte.collective import plan
 from gavotte.formats.collective import write_collective
-from gavotte.formats.topology import Topology
 
 pytestmark = pytest.mark.lab
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RANKS = ["h0", "h1", "h2", "h3"]
-CLOUD = {
-    "format": "gavotte/topology/1",
-    "switch": [{"name": "s"}],
-    "host": [{"name": name, "switch": "s", "rate": "1gbit"} for name in RANKS],
-}
+CLOUD = topology([{"name": name, "rate": "1gbit"} for name in RANKS])
 
 
 @pytest.mark.skipif(not available("openmpi"), reason="no Open MPI")
@@ -33,7 +29,7 @@ def test_every_exchange_gives_the_same_result(tmp_path: Path) -> None:
         found = plan(network(4), "allgather", size_bytes=32 * 1024, algorithm=algorithm, steps=500)
         write_collective(ways[-1], found)
     programs = {"nbody": ["--steps", "3", "--bodies", "128"], "cg": ["--size", "16384", "--shift", "5"]}
-    with lab.session(Topology.model_validate(CLOUD), agents=False) as session:
+    with lab.session(CLOUD, agents=False) as session:
         for program, words in programs.items():
             line: list[str | Path] = [EXAMPLES / program / f"{program}.py", *words, "--exchange", *ways]
             ran = launch(session, "openmpi", line, ranks=RANKS, scratch=tmp_path, timeout_s=100)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from benches.mpi import IMPLEMENTATIONS, available, compiler, launch
+from tests.builders import topology
 from tests.collective.clouds import network
 
 from gavotte import lab
@@ -14,22 +15,17 @@ from gavotte.collective import build_shim, plan, shim_text
 from gavotte.errors import GavotteError, UnsupportedError
 from gavotte.formats.collective import FORMAT, Collective, Operation, Stage, write_collective
 from gavotte.formats.record import read_records
-from gavotte.formats.topology import Topology
 
 PROGRAM = Path(__file__).with_name("program.py")
 RANKS = ["h0", "h3", "h2", "h1", "h0"]
 """Two share a host; unsorted."""
 CASES = 5
-CLOUD = {
-    "format": "gavotte/topology/1",
-    "switch": [{"name": "s"}],
-    "host": [{"name": f"h{i}", "switch": "s", "rate": "1gbit"} for i in range(4)],
-}
+CLOUD = topology([{"name": f"h{i}", "rate": "1gbit"} for i in range(4)])
 
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[lab.Session]:
-    with lab.session(Topology.model_validate(CLOUD), agents=False) as session:
+    with lab.session(CLOUD, agents=False) as session:
         yield session
 
 
@@ -142,12 +138,12 @@ def test_trees_for_other_ranks_are_told_and_not_used(session: lab.Session, tmp_p
 
 
 def test_compilers_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match='no compiler `mpicc "`'):
+    with pytest.raises(UnsupportedError, match='`mpicc "` is not installed'):
         build_shim(tmp_path / "x.so", mpicc='mpicc "')
-    with pytest.raises(UnsupportedError, match="no compiler `no-such-mpicc`"):
+    with pytest.raises(UnsupportedError, match="`no-such-mpicc` is not installed"):
         build_shim(tmp_path / "x.so", mpicc="no-such-mpicc")
     with pytest.raises(GavotteError, match="failed"):
         build_shim(tmp_path / "x.so", mpicc="cc -DMPI_VERSION=3 -include /nonexistent")
-    with pytest.raises(GavotteError, match="no folder"):
+    with pytest.raises(GavotteError, match="no such folder"):
         build_shim(tmp_path / "none" / "x.so")
     assert not list(tmp_path.iterdir())

@@ -10,9 +10,10 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.collective.clouds import network
+from tests.examples import examples
 
 from gavotte.collective import plan, shim_text
 from gavotte.formats.collective import Collective, Operation, Stage
@@ -182,7 +183,7 @@ CHANGES = st.lists(st.tuples(st.integers(0, len(TEXT)), st.integers(0, 12), PIEC
 
 
 @given(CHANGES, st.integers(0, RANKS - 1))
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(400)
 def test_changed_texts_are_taken_as_they_should(
     reader: Reader, changes: list[tuple[int, int, bytes]], rank: int
 ) -> None:
@@ -193,7 +194,7 @@ def test_changed_texts_are_taken_as_they_should(
 
 
 @given(st.lists(st.integers(0, 6), min_size=12, max_size=12), st.sampled_from(KINDS), st.integers(0, 3))
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(400)
 def test_small_trees_of_any_numbers(reader: Reader, values: list[int], kind: str, first: int) -> None:
     row = [" ".join(map(str, values[at : at + 3])) for at in (0, 3, 6, 9)]
     hosts = "hosts a b.c 0-d\n" if first % 2 else ""

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.place.clouds import MB, MBIT, cloud, ring
+from tests.builders import MB, MBIT
+from tests.place.clouds import cloud, ring
 from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app as gavotte
@@ -138,7 +139,7 @@ def test_command_line_explains_and_repeats_itself(tmp_path: Path) -> None:
         texts.append(output.read_bytes())
     assert texts[0] == texts[1]
     shown = runner.invoke(gavotte, ["place", *inputs, "--explain"])
-    for words in ("on the bottleneck", "links in use, slowest first", "next-best move", "proven least"):
+    for words in ("on the bottleneck", "links in use, slowest first", "next-best", "proven optimal"):
         assert words in shown.output
     document = json.loads(runner.invoke(gavotte, ["place", *inputs, "--explain", "--json"]).stdout)
     assert document["gap"] == 0.0
@@ -155,4 +156,4 @@ def test_command_line_explains_and_repeats_itself(tmp_path: Path) -> None:
     beside = runner.invoke(gavotte, ["place", *inputs, "--running", there, "--only", "x=vm*", "--json"])
     assert beside.exit_code == 0, beside.output
     wrong = runner.invoke(gavotte, ["place", *inputs, "--only", "x"])
-    assert "`x` is not what --only takes" in str(wrong.exception)
+    assert "--only: cannot read `x`" in str(wrong.exception)

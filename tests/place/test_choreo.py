@@ -8,14 +8,14 @@ from benches.choreo import figure9
 from benches.choreo.placing import METHODS, place_all, scale
 from benches.choreo.summary import gains, row
 from benches.choreo.workloads import AT_ONCE, CORES, FAMILIES, FULLEST, HOSTS, IN_SEQUENCE, cloud, draw, history
+from tests import builders
 
 from gavotte import lab
 from gavotte.errors import InfeasibleError
-from gavotte.formats.app import App
 from gavotte.formats.inventory import read_inventory
-from gavotte.formats.network import Network
 from gavotte.model import model
-from gavotte.place import place, sequence
+from gavotte.place import place
+from gavotte.place.sequence import sequence
 from gavotte.run import run
 from gavotte.simulate import Advance
 
@@ -99,29 +99,16 @@ def test_gains_are_shares_of_the_baseline() -> None:
 @pytest.mark.lab
 def test_a_sequence_runs_as_forecast(small_cloud: lab.Session) -> None:
     """Egress caps of 100, 200 and 150 Mbit/s; a and b share a machine."""
-    size = 3
-    net = Network.model_validate(
-        {
-            "format": "gavotte/network/1",
-            "hosts": [
-                {"name": name, "cpus": 2.0, "egress_bps": rate * 1e6 * 1448 / 1514, "machine": machine}
-                for name, rate, machine in (("a", 100, "pm0"), ("b", 200, "pm0"), ("c", 150, "pm1"))
-            ],
-            "rate_bps": [[None] * size for _ in range(size)],
-            "latency_s": [[None] * size for _ in range(size)],
-        }
+    net = builders.network(
+        [
+            {"name": name, "egress_bps": rate * 1e6 * 1448 / 1514, "machine": machine}
+            for name, rate, machine in (("a", 100, "pm0"), ("b", 200, "pm0"), ("c", 150, "pm1"))
+        ],
+        cpus=2.0,
     )
+    pinned = {"pin": {"x": "b", "y": "c"}}
     apps = [
-        App.model_validate(
-            {
-                "format": "gavotte/app/1",
-                "name": name,
-                "arrival_s": arrival_s,
-                "task": [{"name": "x", "cpus": 1.0}, {"name": "y", "cpus": 1.0}],
-                "transfer": [{"source": "x", "target": "y", "bytes": 15_000_000}],
-                "constraints": {"pin": {"x": "b", "y": "c"}},
-            }
-        )
+        builders.app(name, ("x", "y", 15_000_000), arrival_s=arrival_s, constraints=pinned)
         for name, arrival_s in (("one", 0.0), ("two", 0.3))
     ]
     done = sequence(net, apps, Advance(net))

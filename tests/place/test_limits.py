@@ -1,4 +1,4 @@
-"""Limits on the whole placement, hosts and price as goals, and rates known to an interval."""
+"""PlacementLimits on the whole placement, hosts and price as goals, and rates known to an interval."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.place.clouds import cloud, ring
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.network import Network
-from gavotte.place import Answer, Limits, decide, evaluate, explain, place, spend, worst_case
+from gavotte.place import Answer, PlacementLimits, decide, evaluate, explain, place, spend, worst_case
 from gavotte.place.constraints import price_usd
 
 METHODS = ("optimal", "ilp", "search")
@@ -45,7 +45,7 @@ def test_price_is_a_limit_and_the_best_below_it_is_found(method: str) -> None:
     every = every_placement()
     cheapest = min(price for _, price, _ in every)
     for most in (cheapest, cheapest * 1.5):
-        answer = decide(network, [ring()], method, limits=Limits(max_price_usd=most), time_limit_s=10.0)
+        answer = decide(network, [ring()], method, limits=PlacementLimits(max_price_usd=most), time_limit_s=10.0)
         assert answer.price_usd <= most * (1 + 1e-9)
         least_s = min(time_s for time_s, price, _ in every if price <= most * (1 + 1e-9))
         assert answer.placement.completion_s == pytest.approx(least_s)
@@ -59,7 +59,7 @@ def test_price_counts_hosts_and_bytes_once() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_hosts_are_a_limit(method: str) -> None:
-    found = place(cloud(cpus=4.0), [ring("abcdef")], method, limits=Limits(max_hosts=2), time_limit_s=5.0)
+    found = place(cloud(cpus=4.0), [ring("abcdef")], method, limits=PlacementLimits(max_hosts=2), time_limit_s=5.0)
     assert len(set(found.assignment.values())) == 2
 
 
@@ -74,21 +74,21 @@ def test_the_next_best_move_keeps_limits_and_allowed_hosts() -> None:
 
     # b sends 2 MB at 8 Mbit/s: alone on a third host it would send faster.
     assert len(hosts_after()) == 3
-    assert len(hosts_after(limits=Limits(max_hosts=2))) == 2
+    assert len(hosts_after(limits=PlacementLimits(max_hosts=2))) == 2
     assert "vm3" not in hosts_after(allowed={"b": ["vm0", "vm2"]})
 
 
 def test_what_breaks_a_limit_is_an_error() -> None:
     with pytest.raises(InfeasibleError, match="at most 2 hosts"):
-        place(cloud(), [ring()], limits=Limits(max_hosts=2), time_limit_s=5.0)
+        place(cloud(), [ring()], limits=PlacementLimits(max_hosts=2), time_limit_s=5.0)
     with pytest.raises(InfeasibleError, match=r"a price of at most 0\.001 USD"):
-        place(priced(), [ring()], limits=Limits(max_price_usd=0.001), time_limit_s=5.0)
+        place(priced(), [ring()], limits=PlacementLimits(max_price_usd=0.001), time_limit_s=5.0)
     with pytest.raises(InfeasibleError, match=r"greedy costs .* USD, more than 0\.001 USD"):
-        place(priced(), [ring()], "greedy", limits=Limits(max_price_usd=0.001))
+        place(priced(), [ring()], "greedy", limits=PlacementLimits(max_price_usd=0.001))
 
 
 def spent(network: Network, goal: str, within: float) -> Answer:
-    def under(limits: Limits) -> Answer:
+    def under(limits: PlacementLimits) -> Answer:
         return decide(network, [ring()], "search", limits=limits, time_limit_s=0.2)
 
     return spend(network, goal, within, under)
@@ -110,7 +110,7 @@ def test_goals_are_the_least_within_the_time(within: float) -> None:
 
 @pytest.mark.parametrize(
     ("goal", "within", "words"),
-    [("fame", 0.1, "no goal `fame`"), ("hosts", -0.1, "within -0.1"), ("price", 0.1, "the network has no prices")],
+    [("fame", 0.1, "unknown goal `fame`"), ("hosts", -0.1, "within -0.1"), ("price", 0.1, "the network has no prices")],
 )
 def test_senseless_goal_is_one_line(goal: str, within: float, words: str) -> None:
     with pytest.raises(GavotteError, match=words):
@@ -133,7 +133,7 @@ def test_robust_placement_has_the_least_worst_case() -> None:
     assert evaluate(worst, [ring()], hopeful.assignment).completion_s > robust.completion_s
     lows = [[None, 1e6, None], [None, None, None], [None, None, None]]
     assert worst_case(network.model_copy(update={"rate_low_bps": lows})).rate_bps[0][1] == 1e6
-    with pytest.raises(GavotteError, match="no rate intervals"):
+    with pytest.raises(GavotteError, match="no intervals of rates"):
         worst_case(cloud())
 
 

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import pytest
 from benches.place.replayed import Replayed, cloud_of, row
+from tests import builders
 
-from gavotte.formats.network import Network
-from gavotte.formats.rates import GOODPUT_PER_WIRE
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 EGRESS = (4e9, 3e9, 1e9)
 RATES = [[None, 2e9, 1e9], [3e9, None, 0.5e9], [1e9, 1e9, None]]
 
 
 def test_cloud_has_the_rates_of_the_network() -> None:
-    network = Network.model_validate(
-        {
-            "format": "gavotte/network/1",
-            "hosts": [
-                {"name": f"vm{m}", "cpus": 5.0, "egress_bps": rate, "ingress_bps": rate}
-                for m, rate in enumerate(EGRESS)
-            ],
-            "rate_bps": RATES,
-            "latency_s": [[None] * 3 for _ in range(3)],
-            "sharing": "hose",
-        }
-    )
+    hosts = [{"name": f"vm{m}", "egress_bps": rate, "ingress_bps": rate} for m, rate in enumerate(EGRESS)]
+    network = builders.network(hosts, RATES, cpus=5.0)
     cloud, factor = cloud_of(network, 80e6)
     egress = [host.egress or 0.0 for host in cloud.topology.host]
     assert sum(egress) == pytest.approx(80e6, rel=1e-6)

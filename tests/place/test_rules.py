@@ -56,6 +56,21 @@ def test_optimal_is_the_best_of_all_assignments(rules: dict[str, Any], sharing: 
         assert found.optimal, method
 
 
+@pytest.mark.parametrize("method", [*PLANNING, "auto", "greedy"])
+def test_more_than_all_hosts_have_is_told_before_any_search(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gavotte.place.placing.run_method", None)
+    with pytest.raises(InfeasibleError, match="6 tasks need 6 cpus and 2 hosts have 4; add hosts"):
+        place(cloud(2), [ring()], method)
+    heavy = ring()
+    heavy = heavy.model_copy(
+        update={"task": [task.model_copy(update={"memory_bytes": 3 << 30}) for task in heavy.task]}
+    )
+    small = cloud(3)
+    hosts = [host.model_copy(update={"memory_bytes": 4 << 30}) for host in small.hosts]
+    with pytest.raises(InfeasibleError, match=r"6 tasks need 19\.3 GB of memory and 3 hosts have 12\.9 GB"):
+        place(small.model_copy(update={"hosts": hosts}), [heavy], method)
+
+
 def test_memory_is_planned_for_like_cores() -> None:
     network = cloud(3)
     roomy = [host.model_copy(update={"memory_bytes": 10}) for host in network.hosts]
@@ -114,8 +129,8 @@ def test_contradiction_is_named_and_minimal(rules: dict[str, Any], words: str) -
 
 
 def test_tasks_too_many_are_counted() -> None:
-    words = "task `a`, .* need 10 cpus and do not fit together on the 4 hosts with 8 cpus"
+    words = "task `a`, .* need 7.5 cpus and do not fit together on the 4 hosts with 8 cpus"
     with pytest.raises(InfeasibleError, match=words):
-        place(cloud(), [ring("abcde", cpus=2.0)], time_limit_s=5.0)
+        place(cloud(), [ring("abcde", cpus=1.5)], time_limit_s=5.0)
     with pytest.raises(InfeasibleError, match=r"task `a` needs 3 cpus, more than any host has free"):
         place(cloud(), [ring("a", cpus=3.0)], time_limit_s=5.0)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from tests import builders
+from tests.builders import MB
 
 from gavotte import lab
 from gavotte.formats.app import App
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import Network
-from gavotte.formats.rates import GOODPUT_PER_WIRE
-from gavotte.place import InSequence, sequence, unfold
+from gavotte.place.sequence import InSequence, sequence, unfold
 from gavotte.run import run
 from gavotte.simulate import Advance, simulate_placement
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
-MB = 1_000_000
 STATE = MB
 SIZES = {"one": 15 * MB, "two": 30 * MB}
 RATES = {"a": 100e6 * GOODPUT_PER_WIRE, "b": 200e6 * GOODPUT_PER_WIRE, "c": 150e6 * GOODPUT_PER_WIRE}
@@ -28,25 +29,14 @@ def network() -> Network:
         {"name": name, "cpus": 2.0, "egress_bps": rate, "machine": "pm1" if name == "c" else "pm0"}
         for name, rate in RATES.items()
     ]
-    free = [[None] * 3 for _ in range(3)]
-    return Network.model_validate(
-        {"format": "gavotte/network/1", "hosts": hosts, "rate_bps": free, "latency_s": free, "sharing": "hose"}
-    )
+    return builders.network(hosts)
 
 
 def apps() -> list[App]:
     """Two senders that each need a whole host, to c: the first takes the fast one, and ends long before the second."""
+    tasks: list[builders.Named] = [{"name": "x", "cpus": 2.0}, "y"]
     return [
-        App.model_validate(
-            {
-                "format": "gavotte/app/1",
-                "name": name,
-                "arrival_s": arrival_s,
-                "task": [{"name": "x", "cpus": 2.0}, {"name": "y", "cpus": 1.0}],
-                "transfer": [{"source": "x", "target": "y", "bytes": SIZES[name]}],
-                "constraints": {"pin": {"y": "c"}},
-            }
-        )
+        builders.app(name, ("x", "y", SIZES[name]), tasks=tasks, arrival_s=arrival_s, constraints={"pin": {"y": "c"}})
         for name, arrival_s in (("one", 0.0), ("two", 0.1))
     ]
 
@@ -81,19 +71,13 @@ def test_a_migration_becomes_a_second_task_and_a_transfer_of_state() -> None:
 def test_bytes_are_kept_over_phases_reviews_and_moves() -> None:
     moved = 0
     for seed in range(6):
+        ways = [("x", "y", 0), ("y", "z", 0), ("z", "x", 1), ("x", "y", 1)]
         loads = [
-            App.model_validate(
-                {
-                    "format": "gavotte/app/1",
-                    "name": f"app{number}",
-                    "arrival_s": 0.3 * number,
-                    "task": [{"name": task, "cpus": 1.0} for task in "xyz"],
-                    "transfer": [
-                        {"source": a, "target": b, "bytes": (seed + 1) * (number + k + 2) * MB, "phase": k // 2}
-                        for k, (a, b) in enumerate([("x", "y"), ("y", "z"), ("z", "x"), ("x", "y")])
-                    ],
-                    "constraints": {"apart": [["x", "y", "z"]]},
-                }
+            builders.app(
+                f"app{number}",
+                *((a, b, (seed + 1) * (number + k + 2) * MB, phase) for k, (a, b, phase) in enumerate(ways)),
+                arrival_s=0.3 * number,
+                constraints={"apart": [["x", "y", "z"]]},
             )
             for number in range(2)
         ]
@@ -131,7 +115,8 @@ def test_a_migration_runs_for_real(small_cloud: lab.Session) -> None:
     moved = run(placement, unfolded, inventory)
     assert stayed.bytes == sum(SIZES.values())
     assert moved.bytes == stayed.bytes + STATE
-    where = [(t.move.source, t.move.target, t.move.bytes) for t in moved.transfers if t.move.app == 1]
+    carried = (done.transfer for done in moved.transfers)
+    where = [(each.source, each.target, each.bytes) for each in carried if each.app == 1]
     sent = [transfer.bytes for transfer in unfolded[1].transfer]
     assert where == [("a", "c", sent[0]), ("a", "b", sent[1]), ("b", "c", sent[2])]
     bucket = 65_536  # each bucket lets 32 kB through at once, and its last packet on credit

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.profile.frames import (
     ETHERNET,
     NULL,
@@ -24,9 +25,10 @@ from tests.profile.frames import (
     tcp,
     udp,
 )
+from tests.profile.profiled import from_pcap
 
 from gavotte.errors import GavotteError
-from gavotte.profile import from_pcap, read_addresses
+from gavotte.profile import read_tasks
 
 REAL = Path(__file__).parents[2] / "python" / "gavotte" / "demo" / "pagerank" / "pagerank.pcap.gz"
 PACKETS = [tcp(payload=90), tcp("fd00::1", "fd00::2", 80), udp(payload=70), udp("fd00::1", "fd00::2", 60)]
@@ -37,7 +39,7 @@ WRAPS: list[tuple[int, Callable[[bytes], bytes]]] = [
     (NULL, null),
 ]
 SEEDS = [build([wrap(p) for p in PACKETS], link) for build in (pcap_bytes, pcapng_bytes) for link, wrap in WRAPS]
-FUZZ = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
+FUZZ = examples(300)
 
 
 def survives(path: Path, content: bytes) -> None:
@@ -80,7 +82,7 @@ def test_random_hosts_files(tmp_path: Path, content: Any) -> None:
     path.write_bytes(content)
     told = ""
     try:
-        assert read_addresses(path)
+        assert read_tasks(path)
     except GavotteError as error:
         told = str(error)
     assert "\n" not in told

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from gavotte.errors import FormatError, GavotteError
-from gavotte.profile import from_mpip
+from gavotte.profile import profile
 
 REAL = Path("/work/shared/data/mpip-proxyapps")
 
@@ -41,44 +42,44 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_ranks_are_tasks_and_the_diagonal_is_no_transfer(tmp_path: Path) -> None:
-    app = from_mpip(write(tmp_path, REPORT), name="ring", cpus=2.0)
+    app = profile("mpip", write(tmp_path, REPORT), name="ring", cpus=2.0).app
     assert [task.name for task in app.task] == ["rank0", "rank1", "rank2"]
     assert all(task.cpus == 2.0 for task in app.task)
     found = {(t.source, t.target): t.bytes for t in app.transfer}
     assert found == {("rank0", "rank1"): 5_000_000, ("rank1", "rank2"): 7000, ("rank2", "rank0"): 6000}
-    whole = from_mpip(write(tmp_path, REPORT), name="ring", min_bytes=0)
+    whole = profile("mpip", write(tmp_path, REPORT), name="ring", min_bytes=0).app
     assert whole.total_bytes == 5_000_000 + 4 + 7000 + 6000
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("nothing", "is no mpiP report"),
+        ("nothing", "is not an mpiP report"),
         ("@ mpiP\n", "has no communication matrix"),
         (REPORT.replace("0\t2\t4\t1", "0\t2\t4"), "line 13.*is not `source target bytes count`"),
-        (REPORT.replace("0\t2\t4\t1", "0\t3\t4\t1"), "line 13.*cannot be"),
+        (REPORT.replace("0\t2\t4\t1", "0\t3\t4\t1"), "line 13.*has an impossible rank or size"),
         (REPORT.split("2\t0")[0], "ends inside"),
     ],
 )
 def test_damage_is_named(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(FormatError, match=words):
-        from_mpip(write(tmp_path, text), name="ring")
+        profile("mpip", write(tmp_path, text), name="ring")
 
 
 def test_nothing_to_place_for_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(GavotteError, match="no transfer has 6000000 bytes"):
-        from_mpip(write(tmp_path, REPORT), name="ring", min_bytes=6_000_000)
+        profile("mpip", write(tmp_path, REPORT), name="ring", min_bytes=6_000_000)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=200)
+@examples(200)
 @given(at=st.integers(0, len(REPORT)), cut=st.integers(0, 40), put=st.text(max_size=12))
 def test_any_damage_is_one_line(tmp_path: Path, at: int, cut: int, put: str) -> None:
     told = ""
     try:
-        from_mpip(write(tmp_path, REPORT[:at] + put + REPORT[at + cut :]), name="ring", min_bytes=0)
+        profile("mpip", write(tmp_path, REPORT[:at] + put + REPORT[at + cut :]), name="ring", min_bytes=0)
     except GavotteError as error:
         told = str(error)
-    except UnicodeEncodeError:  # a lone surrogate cannot be in a file
+    except UnicodeEncodeError:  # a lone surrogate has an impossible rank or size in a file
         return
     assert "\n" not in told
 
@@ -86,8 +87,15 @@ def test_any_damage_is_one_line(tmp_path: Path, at: int, cut: int, put: str) -> 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real reports are not on this machine")
 def test_real_reports_have_64_ranks_and_sums_that_agree() -> None:
     for path in sorted(REAL.glob("*.mpiP")):
-        app = from_mpip(path, name="real", min_bytes=0)
+        app = profile("mpip", path, name="real", min_bytes=0).app
         assert len(app.task) == 64
         text = path.read_text()
         rows = [line.split() for line in text.splitlines() if line.count("\t") == 3 and line[:1].isdigit()]
         assert app.total_bytes == sum(int(row[2]) for row in rows if row[0] == row[1]), path.name
+
+
+def test_ranks_may_have_names_and_what_has_none_is_not_lost(tmp_path: Path) -> None:
+    found = profile("mpip", write(tmp_path, REPORT), {"0": "master", "1": "worker"}, name="ring").traffic
+    assert [row["source"] for row in found.to_records()] == ["master"]
+    assert found.unattributed_bytes == 4 + 7000 + 6000
+    assert found.bytes == found.attributed_bytes + found.unattributed_bytes == 5_000_000 + 4 + 7000 + 6000

@@ -24,14 +24,14 @@ from tests.profile.frames import (
 )
 
 from gavotte.errors import UnsupportedError
-from gavotte.profile.captures import Record
-from gavotte.profile.packets import Segment, decode
+from gavotte.profile.capture.frames import Frame
+from gavotte.profile.capture.packets import Segment, decode
 
 A6, B6 = "fd00::1", "fd00::2"
 
 
 def read(frame: bytes, link: int = RAW, *, wire: int | None = None, interface: int = 0) -> Segment | None:
-    return decode(Record(link, interface, 0.0, wire or len(frame), frame))
+    return decode(Frame(link, interface, 0.0, wire or len(frame), frame))
 
 
 def payload(frame: bytes, link: int = RAW, *, wire: int | None = None) -> int:

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.profile.profiled import from_pcap
 
 from gavotte import lab
-from gavotte.profile import from_pcap, read_addresses
+from gavotte.profile import read_tasks
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pagerank"
 CAPTURE = Path(__file__).parents[2] / "python" / "gavotte" / "demo" / "pagerank"
@@ -91,7 +92,7 @@ def truth() -> dict[str, Any]:
 
 def test_the_capture_shows_what_the_program_sent(truth: dict[str, Any]) -> None:
     """Open MPI adds its headers and the start-up: 0.16 % in all, below 7 kB a pair."""
-    hosts = read_addresses(CAPTURE / "ranks.hosts")
+    hosts = read_tasks(CAPTURE / "ranks.hosts")
     app, report = from_pcap(CAPTURE / "pagerank.pcap.gz", hosts, name="pagerank")
     assert [task.name for task in app.task] == [f"rank-{rank}" for rank in range(RANKS)]
     assert (report.foreign_bytes, report.unseen_bytes, report.truncated) == (0, 0, False)
@@ -134,7 +135,7 @@ def test_the_capture_is_small_enough_to_keep() -> None:
 @pytest.mark.skipif(shutil.which("tcpdump") is None, reason="tcpdump is not installed")
 def test_tcpdump_reads_the_same_bytes() -> None:
     """tcpdump prints each segment's length; here, without loss, sums differ by retransmissions only."""
-    hosts = read_addresses(CAPTURE / "ranks.hosts")
+    hosts = read_tasks(CAPTURE / "ranks.hosts")
     with gzip.open(CAPTURE / "pagerank.pcap.gz") as stream:
         content = stream.read()
     command = ["tcpdump", "-nn", "-q", "-t", "-r", "-"]
@@ -158,7 +159,7 @@ def test_the_capture_can_be_made_anew(tmp_path: Path) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert ran.returncode == 0, ran.stderr
     assert (tmp_path / "ranks.hosts").read_text() == (CAPTURE / "ranks.hosts").read_text()
-    app, report = from_pcap(tmp_path / "pagerank.pcap.gz", read_addresses(tmp_path / "ranks.hosts"), name="pagerank")
+    app, report = from_pcap(tmp_path / "pagerank.pcap.gz", read_tasks(tmp_path / "ranks.hosts"), name="pagerank")
     sent = json.loads((tmp_path / "truth.json").read_text())["payload_bytes"]
     assert report.foreign_packets == 0
     for transfer in app.transfer:

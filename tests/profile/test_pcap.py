@@ -18,10 +18,10 @@ from tests.profile.frames import (
     udp,
     write,
 )
+from tests.profile.profiled import from_pcap
 
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.app import App, read_app, write_app
-from gavotte.profile import from_pcap
 
 TASKS = {B: "rank-0", A: "rank-1"}
 
@@ -86,7 +86,7 @@ def test_noise_is_left_out_and_reported(tmp_path: Path) -> None:
     everything, report = from_pcap(path, name="job", min_bytes=0)
     assert len(everything.transfer) == 3
     assert report.dropped_bytes == 0
-    with pytest.raises(GavotteError, match="no transfer has 60001 bytes; lower min_bytes to 60000"):
+    with pytest.raises(GavotteError, match="no transfer has 60001 bytes or more; lower min_bytes to 60000"):
         from_pcap(path, name="job", min_bytes=60001)
 
 
@@ -101,20 +101,20 @@ def test_a_truncated_file_is_told(tmp_path: Path) -> None:
     app, report = from_pcap(write(tmp_path, content[:-1]), name="job")
     assert transfers(app) == [(A, B, 100)]
     assert report.truncated
-    assert report.to_dict()["truncated"] is True
+    assert vars(report)["truncated"] is True
 
 
 def test_requests_that_cannot_be_met(tmp_path: Path) -> None:
     path = write(tmp_path, gzip.compress(pcap_bytes([tcp(A, C)])))
-    with pytest.raises(FormatError, match="holds no payload between the named tasks; profile it without names"):
+    with pytest.raises(FormatError, match="contains no payload between the named tasks; profile it without names"):
         from_pcap(path, TASKS, name="job")
-    with pytest.raises(FormatError, match="holds no payload between two addresses; capture while"):
+    with pytest.raises(FormatError, match="contains no payload between two addresses; capture while"):
         from_pcap(write(tmp_path, pcap_bytes([]), "empty.pcap"), name="job")
     with pytest.raises(FormatError, match="record 1: link type 105 is not known"):
         from_pcap(write(tmp_path, pcap_bytes([tcp()], 105), "wifi.pcap"), name="job")
     with pytest.raises(FormatError, match="name"):
         from_pcap(path, name="two words")
-    with pytest.raises(GavotteError, match="'vm1' is not an IP address"):
+    with pytest.raises(GavotteError, match="`vm1` is not an IP address"):
         from_pcap(path, {"vm1": "rank-1"}, name="job")
-    with pytest.raises(GavotteError, match="no capture was named"):
+    with pytest.raises(GavotteError, match="nothing to read by pcap"):
         from_pcap([], name="job")

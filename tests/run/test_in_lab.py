@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import pytest
+from tests import builders
+from tests.builders import placement
 
 from gavotte import lab
 from gavotte.errors import AgentError, GavotteError
-from gavotte.formats.app import App
 from gavotte.formats.inventory import read_inventory
-from gavotte.formats.placement import Placement
-from gavotte.formats.rates import GOODPUT_PER_WIRE
 from gavotte.run import run
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 pytestmark = pytest.mark.lab
 
 
-def app(name: str, *transfers: tuple[str, str, int, int], **extra: Any) -> App:
-    return App.model_validate(
-        {
-            "format": "gavotte/app/1",
-            "name": name,
-            "task": [{"name": task} for task in ("x", "y", "z")],
-            "transfer": [{"source": s, "target": t, "bytes": b, "phase": p} for s, t, b, p in transfers],
-            **extra,
-        }
-    )
-
-
-def placement(assignment: dict[str, str], *apps: str) -> Placement:
-    return Placement(
-        apps=list(apps),
-        method="greedy",
-        assignment=assignment,
-        completion_s=1,
-        bound_s=0,
-        optimal=False,
-        bottleneck="",
-        elapsed_s=0,
-        seed=0,
-    )
+app = partial(builders.app, tasks="xyz")
 
 
 def test_phases_tasks_and_loopback(small_cloud: lab.Session) -> None:
@@ -58,6 +35,8 @@ def test_phases_tasks_and_loopback(small_cloud: lab.Session) -> None:
     assert result.completion_s > 0.99 * least_s
     assert result.tasks["x"] == result.tasks["y"] == result.completion_s
     assert result.tasks["z"] < result.completion_s
+    rows = {(row["source_host"], row["target_host"], row["bytes"]) for row in result.to_records()}
+    assert rows == {("a", "c", 2_500_000), ("c", "a", 1_000_000), ("a", "a", 30_000_000)}
     records = result.records(placed)
     assert [r.metric for r in records] == ["completion_s", "app_completion_s", *["task_completion_s"] * 3]
 
@@ -75,7 +54,7 @@ def test_two_applications_overlap(small_cloud: lab.Session) -> None:
 def test_an_unknown_host_and_a_missing_agent(small_cloud: lab.Session) -> None:
     inventory = read_inventory(small_cloud.hosts_file)
     one = app("one", ("x", "y", 1000, 0))
-    with pytest.raises(GavotteError, match="no host of the inventory"):
+    with pytest.raises(GavotteError, match="not a host of the inventory"):
         run(placement({"x": "a", "y": "q", "z": "a"}, "one"), [one], inventory)
     gone = inventory.host[2].model_copy(update={"agent": "unix:/nonexistent.sock"})
     partly = inventory.model_copy(update={"host": [*inventory.host[:2], gone]})

@@ -4,44 +4,31 @@ from __future__ import annotations
 
 import math
 import random
+from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests import builders
+from tests.builders import placement
+from tests.examples import examples
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
-from gavotte.formats.placement import Placement
 from gavotte.simulate import Advance, replay_placement
 
 HOSTS = [f"vm{m}" for m in range(5)]
 
 
+app = partial(builders.app, tasks="abcd")
+
+
 def network() -> Network:
     """Egress 8, 16, ... Mbit/s; vm3 and vm4 share a machine, inside which nothing is limited."""
-    return Network.model_validate(
-        {
-            "format": "gavotte/network/1",
-            "hosts": [
-                {"name": name, "egress_bps": 8e6 * (m + 1), "machine": "pm" if m > 2 else None}
-                for m, name in enumerate(HOSTS)
-            ],
-            "rate_bps": [[None] * 5 for _ in HOSTS],
-            "latency_s": [[None] * 5 for _ in HOSTS],
-        }
-    )
-
-
-def app(name: str, *transfers: tuple[str, str, int, int], arrival_s: float = 0.0) -> App:
-    return App.model_validate(
-        {
-            "format": "gavotte/app/1",
-            "name": name,
-            "arrival_s": arrival_s,
-            "task": [{"name": task} for task in "abcd"],
-            "transfer": [{"source": s, "target": t, "bytes": size, "phase": p} for s, t, size, p in transfers],
-        }
+    machines = [None, None, None, "pm", "pm"]
+    return builders.network(
+        [{"name": name, "egress_bps": 8e6 * (m + 1), "machine": machines[m]} for m, name in enumerate(HOSTS)]
     )
 
 
@@ -55,7 +42,7 @@ def drawn(seed: int) -> tuple[list[App], list[dict[str, str]]]:
 
 
 @given(st.integers(0, 10_000), st.lists(st.floats(0.001, 1.0), max_size=5))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_stops_change_nothing(seed: int, stops_s: list[float]) -> None:
     apps, places = drawn(seed)
     advance = Advance(network())
@@ -64,18 +51,7 @@ def test_stops_change_nothing(seed: int, stops_s: list[float]) -> None:
         for one, where in zip(apps, places, strict=True)
         for key, host in where.items()
     }
-    placement = Placement(
-        apps=[one.name for one in apps],
-        method="given",
-        assignment=keys,
-        completion_s=0,
-        bound_s=0,
-        optimal=False,
-        bottleneck="",
-        elapsed_s=0,
-        seed=0,
-    )
-    whole = replay_placement(network(), apps, placement).apps
+    whole = replay_placement(network(), apps, placement(keys, *(one.name for one in apps))).apps
     in_one_go = advance(apps, places).finish_s
     assert in_one_go == pytest.approx([whole[one.name] for one in apps], rel=1e-6, abs=1e-9)
     left, now_s, ends_s = apps, 0.0, [math.inf] * len(apps)
@@ -119,7 +95,7 @@ def test_nothing_to_send_ends_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "said"), [({"a": "vm0"}, "task `b` of `one` has no host"), ({"a": "vm9"}, "no host of the network")]
+    ("where", "said"), [({"a": "vm0"}, "task `b` of `one` has no host"), ({"a": "vm9"}, "not a host of the network")]
 )
 def test_errors_are_one_line(where: dict[str, str], said: str) -> None:
     with pytest.raises(GavotteError, match=said):

@@ -25,12 +25,12 @@ def test_a_star_is_each_host() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("vm0:vm1:1", "background 'vm0:vm1:1' has 3 parts; write SOURCE:TARGET:PER_S:SIZE[:CAP]"),
-        ("vm0:vm9:1:1mb", "background 'vm0:vm9:1:1mb': there is no host 'vm9'; use a name of the network, or *"),
-        ("vm0:vm0:1:1mb", "background 'vm0:vm0:1:1mb' goes from a host to itself; name two hosts"),
-        ("vm0:vm1:0:1mb", "background 'vm0:vm1:0:1mb': '0' is no number of arrivals per second; write a number"),
-        ("vm0:vm1:1:big", "background 'vm0:vm1:1:big': 'big' is not a size"),
-        ("vm0:vm1:1:1mb:fast", "background 'vm0:vm1:1:1mb:fast': 'fast' is not a rate"),
+        ("vm0:vm1:1", "background `vm0:vm1:1` has 3 parts; use SOURCE:TARGET:PER_S:SIZE[:CAP]"),
+        ("vm0:vm9:1:1mb", "background `vm0:vm9:1:1mb`: no host `vm9`; use a host of the network, or *"),
+        ("vm0:vm0:1:1mb", "background `vm0:vm0:1:1mb` goes from a host to itself; use two hosts"),
+        ("vm0:vm1:0:1mb", "background `vm0:vm1:0:1mb`: `0` is not a number of arrivals per second; use a number"),
+        ("vm0:vm1:1:big", "background `vm0:vm1:1:big`: `big` is not a size"),
+        ("vm0:vm1:1:1mb:fast", "background `vm0:vm1:1:1mb:fast`: `fast` is not a rate"),
     ],
 )
 def test_a_mistake_is_named(text: str, message: str) -> None:

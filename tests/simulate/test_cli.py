@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests import builders, shell
 
-from gavotte.formats.app import App, write_app
-from gavotte.formats.network import Network, read_network, write_network
+from gavotte.formats.app import write_app
+from gavotte.formats.network import read_network, write_network
 from gavotte.formats.placement import read_placement, write_placement
-from gavotte.formats.rates import GOODPUT_PER_WIRE
 from gavotte.place import place
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
-GAVOTTE = Path(sys.executable).with_name("gavotte")
+pytestmark = pytest.mark.slow
 
 TOPOLOGY = """
 format = "gavotte/topology/1"
@@ -47,26 +47,8 @@ def here(tmp_path: Path) -> Path:
     """A folder with a Topology, flows, a Network, an App and its Placement."""
     (tmp_path / "t.topology.toml").write_text(TOPOLOGY)
     (tmp_path / "flows.csv").write_text(FLOWS)
-    network = Network.model_validate(
-        {
-            "format": "gavotte/network/1",
-            "hosts": [{"name": name, "cpus": 1.0, "egress_bps": 80e6} for name in "abc"],
-            "rate_bps": [[None if m == n else 80e6 for n in range(3)] for m in range(3)],
-            "latency_s": [[None if m == n else 0.5 for n in range(3)] for m in range(3)],
-        }
-    )
-    app = App.model_validate(
-        {
-            "format": "gavotte/app/1",
-            "name": "one",
-            "task": [{"name": task} for task in "xyz"],
-            "transfer": [
-                {"source": "x", "target": "y", "bytes": 10_000_000},
-                {"source": "x", "target": "z", "bytes": 20_000_000},
-                {"source": "y", "target": "z", "bytes": 10_000_000, "phase": 1},
-            ],
-        }
-    )
+    network = builders.network("abc", 80e6, 0.5, cpus=1.0, egress_bps=80e6)
+    app = builders.app("one", ("x", "y", 10_000_000), ("x", "z", 20_000_000), ("y", "z", 10_000_000, 1))
     write_network(tmp_path / "n.network.json", network)
     write_app(tmp_path / "one.app.toml", app)
     write_placement(tmp_path / "one.placement.json", place(network, [app], "greedy"))
@@ -74,15 +56,7 @@ def here(tmp_path: Path) -> Path:
 
 
 def gavotte(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [GAVOTTE, "simulate", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=here,
-        timeout=60,
-        env={"PATH": "/usr/bin:/bin"},
-        check=False,
-    )
+    return shell.gavotte("simulate", *arguments, cwd=here)
 
 
 def finish_s(path: Path) -> dict[str, float]:
@@ -101,13 +75,13 @@ def test_bytes_are_payload_unless_told_otherwise(here: Path) -> None:
 def test_what_people_see(here: Path) -> None:
     done = gavotte(here, "t.topology.toml", "flows.csv", "--wire", "-o", "finish.csv", "--links", "2")
     assert [line.split() for line in done.stdout.splitlines()] == [
-        ["link", "rate", "carried", "mean", "use", "full", "for", "s"],
-        ["ingress", "of", "c", "120", "Mbit/s", "30.0", "MB", "47.1", "%", "2.000"],
-        ["egress", "of", "b", "80.0", "Mbit/s", "17.5", "MB", "41.2", "%", "0.250"],
+        ["link", "rate", "carried", "mean", "use", "full", "for"],
+        ["ingress", "of", "c", "120", "Mbit/s", "30.0", "MB", "47.1", "%", "2.000", "s"],
+        ["egress", "of", "b", "80.0", "Mbit/s", "17.5", "MB", "41.2", "%", "0.250", "s"],
     ]
     assert done.stderr.splitlines() == [
-        "the 2 fullest of 3 links are shown",
-        "3 flows in 4.25 s, 1.41667 s each in the mean; seed 0",
+        "showing the busiest 2 of 3 links",
+        "3 flows in 4.25 s, 1.41667 s on average, seed 0",
         "wrote finish.csv",
     ]
 
@@ -143,7 +117,7 @@ def test_a_start_up_latency_and_an_early_end(here: Path) -> None:
     assert (here / "finish.csv").read_text().splitlines()[-1] == "other,"
     found = json.loads(done.stdout)
     assert (found["finished"], found["makespan_s"], found["end_s"]) == (2, None, 3.0)
-    assert "2 of 3 flows were done at 3 s" in gavotte(here, *late, "--until", "3").stderr
+    assert "2 of 3 flows had finished at 3 s" in gavotte(here, *late, "--until", "3").stderr
 
 
 def test_background_traffic_depends_on_the_seed_alone(here: Path) -> None:
@@ -201,13 +175,13 @@ def test_no_flows_take_no_time(here: Path) -> None:
         (("none.toml", "flows.csv"), "none.toml: no such file", 1),
         (("t.topology.toml", "none.csv"), "none.csv: no such file", 1),
         (("flows.csv", "flows.csv"), "flows.csv: is not TOML", 1),
-        (("one.placement.json", "flows.csv"), "give --network", 2),
+        (("one.placement.json", "flows.csv"), "use --network", 2),
         (("t.topology.toml", "t.topology.toml"), "line 1: there is no column", 1),
-        (("t.topology.toml", "flows.csv", "flows.csv"), "give one list of flows", 2),
+        (("t.topology.toml", "flows.csv", "flows.csv"), "use one list of flows", 2),
         (("t.topology.toml",), "Missing argument", 2),
-        (("n.network.json", "flows.csv", "--wire"), "--wire is for a Topology", 2),
+        (("n.network.json", "flows.csv", "--wire"), "--wire needs a Topology", 2),
         (("t.topology.toml", "flows.csv", "--alpha", "-1"), "'--alpha'", 2),
-        (("t.topology.toml", "flows.csv", "--poisson", "a:b"), "background 'a:b' has 2 parts", 1),
+        (("t.topology.toml", "flows.csv", "--poisson", "a:b"), "background `a:b` has 2 parts", 1),
         (("t.topology.toml", "flows.csv", "-o", "no/such.csv"), "no/such.csv: cannot be written", 1),
         (("one.placement.json", "flows.csv", "--network", "n.network.json"), "flows.csv: is not TOML", 1),
         (("one.placement.json", "one.app.toml", "--network", "t.topology.toml", "--seed", "-1"), "'--seed'", 2),
@@ -227,5 +201,5 @@ def test_a_placement_on_other_hosts(here: Path) -> None:
     hosts = [host.model_copy(update={"name": f"q{host.name}"}) for host in network.hosts]
     write_network(here / "other.network.json", network.model_copy(update={"hosts": hosts}))
     done = gavotte(here, "one.placement.json", "one.app.toml", "--network", "other.network.json")
-    assert "which is no host of the network" in done.stderr
+    assert "which is not a host of the network" in done.stderr
     assert done.returncode == 1

@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests import builders
+from tests.builders import MB
 
 from gavotte.errors import GavotteError
-from gavotte.formats.app import App
 from gavotte.formats.network import Network
-from gavotte.formats.placement import Placement
 from gavotte.formats.topology import Topology
 from gavotte.simulate import Flows, rates, replay_placement, simulate, tcp_weights
-
-MB = 1_000_000
 
 
 def flows(*pairs: tuple[int, int], **columns: Any) -> Flows:
@@ -24,35 +22,24 @@ def flows(*pairs: tuple[int, int], **columns: Any) -> Flows:
 
 def topology() -> Topology:
     """a and b behind a narrow uplink, c and d at the core; c receives less than it could be sent."""
-    return Topology.model_validate(
-        {
-            "format": "gavotte/topology/1",
-            "switch": [{"name": "core"}, {"name": "tor", "parent": "core", "up": "10mbit"}],
-            "machine": [{"name": "pm", "switch": "core", "rate": "1gbit", "machine_rate": "50mbit"}],
-            "host": [
-                {"name": "a", "switch": "tor", "egress": "20mbit"},
-                {"name": "b", "switch": "tor", "egress": "3mbit"},
-                {"name": "c", "machine": "pm", "egress": "30mbit", "ingress": "12mbit"},
-                {"name": "d", "machine": "pm", "egress": "30mbit"},
-            ],
-        }
+    return builders.topology(
+        [
+            {"name": "a", "switch": "tor", "egress": "20mbit"},
+            {"name": "b", "switch": "tor", "egress": "3mbit"},
+            {"name": "c", "machine": "pm", "egress": "30mbit", "ingress": "12mbit"},
+            {"name": "d", "machine": "pm", "egress": "30mbit"},
+        ],
+        switches=["core", {"name": "tor", "up": "10mbit"}],
+        machine=[{"name": "pm", "switch": "core", "rate": "1gbit", "machine_rate": "50mbit"}],
     )
 
 
 def network(sharing: str) -> Network:
-    return Network.model_validate(
-        {
-            "format": "gavotte/network/1",
-            "hosts": [{"name": f"vm{m}", "egress_bps": 8e6} for m in range(5)],
-            "rate_bps": [[None if m == n else 16e6 for n in range(5)] for m in range(5)],
-            "latency_s": [[None if m == n else 0.0 for n in range(5)] for m in range(5)],
-            "groups": [
-                {"name": "rack", "members": ["vm0", "vm1"], "up_bps": 6e6, "down_bps": 6e6},
-                {"name": "row", "members": ["vm0", "vm1", "vm2"], "up_bps": 1e9, "down_bps": 1e9},
-            ],
-            "sharing": sharing,
-        }
-    )
+    groups = [
+        {"name": "rack", "members": ["vm0", "vm1"], "up_bps": 6e6, "down_bps": 6e6},
+        {"name": "row", "members": ["vm0", "vm1", "vm2"], "up_bps": 1e9, "down_bps": 1e9},
+    ]
+    return builders.network(5, 16e6, 0.0, egress_bps=8e6, groups=groups, sharing=sharing)
 
 
 def test_equal_paths_have_equal_weights() -> None:
@@ -114,28 +101,8 @@ def test_the_simulator_takes_them() -> None:
 
 
 def test_phases_are_weighed_apart() -> None:
-    app = App.model_validate(
-        {
-            "format": "gavotte/app/1",
-            "name": "one",
-            "task": [{"name": name} for name in "abd"],
-            "transfer": [
-                {"source": "a", "target": "d", "bytes": MB},
-                {"source": "b", "target": "d", "bytes": MB, "phase": 1},
-            ],
-        }
-    )
-    placed = Placement(
-        apps=["one"],
-        method="given",
-        assignment={name: name for name in "abd"},
-        completion_s=1,
-        bound_s=0,
-        optimal=False,
-        bottleneck="",
-        elapsed_s=0,
-        seed=0,
-    )
+    app = builders.app("one", ("a", "d", MB), ("b", "d", MB, 1))
+    placed = builders.placement({name: name for name in "abd"}, "one")
     done = replay_placement(topology(), [app], placed, tcp=True)
     assert done.flows.weight is not None
     assert done.flows.weight == pytest.approx([1.0, 1.0, 1.0])

@@ -8,54 +8,37 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests import builders
+from tests.builders import MB, MBIT
 
 from gavotte.errors import FormatError, GavotteError
-from gavotte.formats.app import App
 from gavotte.formats.network import Network
-from gavotte.formats.rates import GOODPUT_PER_WIRE
 from gavotte.formats.topology import Topology
 from gavotte.place import evaluate
 from gavotte.simulate import Background, Flows, rates, read_flows, simulate, write_finish
-
-MBIT = 1e6
-MB = 1_000_000
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 
 def topology(**fields: Any) -> Topology:
     """Hosts a and b share machine pm0, c and d are alone in another rack; 8 Mbit/s, uplinks too."""
-    return Topology.model_validate(
-        {
-            "format": "gavotte/topology/1",
-            "switch": [
-                {"name": "core"},
-                {"name": "tor0", "parent": "core", "up": "8mbit"},
-                {"name": "tor1", "parent": "core", "up": "8mbit", "down": "4mbit"},
-            ],
-            "machine": [{"name": "pm0", "switch": "tor0", "rate": "8mbit", "machine_rate": "16mbit"}],
-            "host": [
-                {"name": "a", "machine": "pm0", "egress": "2mbit"},
-                {"name": "b", "machine": "pm0"},
-                {"name": "c", "switch": "tor1", "rate": "8mbit"},
-                {"name": "d", "switch": "tor1", "rate": "8mbit", "ingress": "1mbit"},
-            ],
-            **fields,
-        }
+    return builders.topology(
+        [
+            {"name": "a", "machine": "pm0", "egress": "2mbit"},
+            {"name": "b", "machine": "pm0"},
+            {"name": "c", "switch": "tor1", "rate": "8mbit"},
+            {"name": "d", "switch": "tor1", "rate": "8mbit", "ingress": "1mbit"},
+        ],
+        switches=["core", {"name": "tor0", "up": "8mbit"}, {"name": "tor1", "up": "8mbit", "down": "4mbit"}],
+        machine=[{"name": "pm0", "switch": "tor0", "rate": "8mbit", "machine_rate": "16mbit"}],
+        **fields,
     )
 
 
 def network(size: int, *, sharing: str = "hose", egress_bps: float = 8 * MBIT, latency_s: float = 0.0) -> Network:
     """Equal hosts; pairs are faster than hosts."""
-    return Network.model_validate(
-        {
-            "format": "gavotte/network/1",
-            "hosts": [{"name": f"vm{m}", "egress_bps": egress_bps} for m in range(size)],
-            "rate_bps": [[None if m == n else 16 * MBIT for n in range(size)] for m in range(size)],
-            "latency_s": [[None if m == n else latency_s for n in range(size)] for m in range(size)],
-            "sharing": sharing,
-        }
-    )
+    return builders.network(size, 16 * MBIT, latency_s, sharing=sharing, egress_bps=egress_bps)
 
 
 def flows(*rows: tuple[int, int, int, float], **columns: Any) -> Flows:
@@ -170,19 +153,18 @@ def test_flow_lists_and_finish_times_are_files(tmp_path: Path) -> None:
     path.write_text("id,source,target,bytes,start_s\nx,vm0,vm2,1,0\n")
     with pytest.raises(FormatError) as caught:
         read_flows(path, ["vm0", "vm1"])
-    expected = "line 2: target: there is no host `vm2`; use a name of the network or a number from 0 to 1"
+    expected = "line 2: target: no host `vm2`; use a host of the network or a number from 0 to 1"
     assert str(caught.value) == f"{path}: {expected}"
     with pytest.raises(FormatError, match="no such file"):
         read_flows(tmp_path / "none.csv", [])
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 10 * MB)), min_size=1, max_size=12))
 def test_no_run_is_shorter_than_the_completion_time(rows: list[tuple[int, int, int]]) -> None:
     hosts = network(4)
-    tasks = [{"name": f"t{i}", "cpus": 0.0} for i in range(4)]
-    transfers = [{"source": f"t{s}", "target": f"t{t}", "bytes": size} for s, t, size in rows]
-    app = App.model_validate({"format": "gavotte/app/1", "name": "all", "task": tasks, "transfer": transfers})
+    app = builders.app(
+        "all", *((f"t{s}", f"t{t}", size) for s, t, size in rows), tasks=[f"t{i}" for i in range(4)], cpus=0
+    )
     placed = evaluate(hosts, [app], {f"t{i}": f"vm{i}" for i in range(4)})
     done = simulate(hosts, flows(*((s, t, size, 0.0) for s, t, size in rows)))
     assert done.end_s >= placed.completion_s * (1 - 1e-9)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from sqlalchemy import Connection
+from tests.shell import GAVOTTE
 from tests.store.worlds import same, world
 
 from gavotte.formats.history import read_history, write_history
@@ -30,7 +31,7 @@ from gavotte.store.location import locate
 if TYPE_CHECKING:
     from tests.store.conftest import Server
 
-GAVOTTE = Path(sys.executable).with_name("gavotte")
+pytestmark = pytest.mark.slow
 
 
 def refused(url: str | Path, *, create: bool = True, wait_s: float = 60.0, connect_s: float = 10.0) -> str:
@@ -59,7 +60,7 @@ def test_files_that_are_no_store(tmp_path: Path) -> None:
     assert "no such store" in refused(tmp_path / "missing", create=False)
     empty = tmp_path / "empty"
     empty.touch()
-    assert "holds no store" in refused(empty, create=False)
+    assert "is not a store" in refused(empty, create=False)
     open_store(empty).close()
 
 
@@ -70,7 +71,7 @@ def test_a_store_of_a_newer_version(url: str) -> None:
     with engine.begin() as connection:
         connection.execute(tables.schema_versions.insert().values(version=99, applied_s=0.0))
     engine.dispose()
-    assert "holds version 99 of the store, this Gavotte knows 1; update Gavotte" in refused(url)
+    assert "version 99 of the store is newer than this Gavotte, which knows 1; update Gavotte" in refused(url)
 
 
 def test_an_old_store_is_migrated_whole_or_not_at_all(url: str) -> None:

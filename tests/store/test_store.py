@@ -66,9 +66,9 @@ def test_a_part_by_time_and_host(url: str) -> None:
 @pytest.mark.parametrize(
     ("hosts", "span", "said"),
     [
-        (["x"], None, "no host 'x' in these snapshots; name one of: a, b, c"),
-        (["a", "a"], None, "asked for twice"),
-        ([], None, "none at all"),
+        (["x"], None, "no host `x` in these snapshots; use one of: a, b, c"),
+        (["a", "a"], None, "named twice"),
+        ([], None, "no host named"),
         (None, Span(since_s=99), "no snapshot in that time"),
     ],
 )
@@ -77,7 +77,7 @@ def test_what_is_not_there_is_said(tmp_path: Path, hosts: list[str] | None, span
         store.add("cloud", world())
         with pytest.raises(StoreError, match=said):
             store.load("cloud", span, hosts=hosts)
-        with pytest.raises(StoreError, match="no series 'clown'; name one of: cloud"):
+        with pytest.raises(StoreError, match="no series `clown`; use one of: cloud"):
             store.load("clown")
 
 
@@ -130,7 +130,7 @@ def test_an_unsound_history_is_refused_whole(tmp_path: Path, change: dict[str, o
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "x" * 129, "a\nb"])
 def test_a_bad_series_name_is_refused(tmp_path: Path, name: str) -> None:
-    with open_store(tmp_path / "s") as store, pytest.raises(StoreError, match="cannot name a series"):
+    with open_store(tmp_path / "s") as store, pytest.raises(StoreError, match="is not a valid name"):
         store.add(name, world())
 
 
@@ -217,7 +217,7 @@ def test_records(url: str) -> None:
         ]
         assert store.delete_records("run", before_s=5.5) == 1
         assert store.delete_records("run") == 1
-        with pytest.raises(StoreError, match="no Records of kind 'run'; name one of: campaign"):
+        with pytest.raises(StoreError, match="no Records of kind `run`; use one of: campaign"):
             store.delete_records("run")
 
 

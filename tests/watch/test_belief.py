@@ -6,32 +6,31 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 import pytest
-from tests.model.synthetic import history, hot, truth
+from tests import builders
+from tests.builders import history
+from tests.model.synthetic import hot, truth
 from tests.watch.placed import placed
 
 from gavotte.errors import GavotteError
-from gavotte.formats.app import App, Constraints, Task, Transfer
-from gavotte.formats.network import FORMAT, Group, Host, Network
+from gavotte.formats.app import App
+from gavotte.formats.network import Group, Network
 from gavotte.model import model
 from gavotte.place import Running, evaluate
-from gavotte.watch import Event, Move, Watcher
+from gavotte.watch import Event, Shift, Watcher
 from gavotte.watch.belief import MESSAGE_BYTES, expected_times, renewed, without
 from gavotte.watch.detect import Edge
-from gavotte.watch.reviewing import review
+from gavotte.watch.reassessing import reassess
 
 NAMES = ["a", "b", "c", "d"]
 
 
 def network(rate_bps: float = 1e9) -> Network:
-    hosts = [Host(name=name, cpus=1.0, egress_bps=rate_bps, ingress_bps=None) for name in NAMES]
-    rates = [[None if i == j else rate_bps for j in range(4)] for i in range(4)]
-    latency = [[None if i == j else 0.001 for j in range(4)] for i in range(4)]
-    return Network(format=FORMAT, hosts=hosts, rate_bps=rates, latency_s=latency)
+    return builders.network(NAMES, rate_bps, 0.001, cpus=1.0, egress_bps=rate_bps)
 
 
 def moved(source: str, targets: str, after_bps: float) -> Event:
     after_s = 0.001 + 8 * MESSAGE_BYTES / after_bps
-    moves = tuple(Move(source, target, 0.065, after_s) for target in targets)
+    moves = tuple(Shift(source, target, 0.065, after_s) for target in targets)
     return Event("moved", 3, (source,), moves, len(moves))
 
 
@@ -124,16 +123,14 @@ def test_hosts_that_are_gone_take_their_rows_and_their_groups_with_them() -> Non
 
 
 def app(memory_bytes: int, name: str = "pair", **constraints: object) -> App:
-    tasks = [Task(name=name, cpus=1.0, memory_bytes=memory_bytes) for name in ("x", "y")]
-    transfer = Transfer(source="x", target="y", bytes=1_000_000_000)
-    rules = Constraints.model_validate(constraints)
-    return App(format="gavotte/app/1", name=name, task=tasks, transfer=[transfer], constraints=rules)
+    tasks = [{"name": task, "memory_bytes": memory_bytes} for task in ("x", "y")]
+    return builders.app(name, ("x", "y", 1_000_000_000), tasks=tasks, constraints=constraints)
 
 
 def test_a_placement_on_a_slow_host_is_worth_leaving_and_when() -> None:
     before = network()
     after = renewed(before, moved("a", "bcd", 1e8))
-    found = review(before, after, placed([app(100_000_000)], {"x": "a", "y": "b"}))
+    found = reassess(before, after, placed([app(100_000_000)], {"x": "a", "y": "b"}))
     assert found.before_s == pytest.approx(8.0)
     assert found.now_s == pytest.approx(80.0)
     assert found.best_s == pytest.approx(8.0)
@@ -146,16 +143,16 @@ def test_a_placement_on_a_slow_host_is_worth_leaving_and_when() -> None:
 def test_a_placement_elsewhere_stays() -> None:
     before = network()
     after = renewed(before, moved("a", "bcd", 1e8))
-    found = review(before, after, placed([app(0)], {"x": "c", "y": "d"}))
+    found = reassess(before, after, placed([app(0)], {"x": "c", "y": "d"}))
     assert found.runs is None
     assert found.assignment == {"x": "c", "y": "d"}
-    with pytest.raises(GavotteError, match="`z`, which is no host"):
-        review(before, after, placed([app(0)], {"x": "c", "y": "z"}))
+    with pytest.raises(GavotteError, match="`z`, which is not a host"):
+        reassess(before, after, placed([app(0)], {"x": "c", "y": "z"}))
 
 
 def test_what_a_gone_host_had_is_restarted_elsewhere_without_sending_its_state() -> None:
     before = network()
-    found = review(before, before, placed([app(100_000_000)], {"x": "a", "y": "b"}), gone={"a"})
+    found = reassess(before, before, placed([app(100_000_000)], {"x": "a", "y": "b"}), gone={"a"})
     assert found.restart == ("x",)
     assert found.assignment is not None
     assert found.assignment["x"] in "cd"
@@ -171,22 +168,22 @@ def test_who_stands_in_the_way_of_a_restart_moves_and_that_costs() -> None:
     before, one = even.model_copy(update={"hosts": hosts}), app(100_000_000)
     big = one.model_copy(update={"task": [one.task[0].model_copy(update={"cpus": 2.0}), one.task[1]]})
     running = placed([big], {"x": "a", "y": "b"})
-    found = review(before, before, running, gone={"a"})
+    found = reassess(before, before, running, gone={"a"})
     assert found.assignment is not None
     assert found.assignment["x"] == "b"
     assert found.assignment["y"] in "cd"
     assert found.restart == ("x",)
     assert found.migration_s == pytest.approx(0.8)
     assert "restarted and 1 tasks moved in 0.80 s; restart x on b" in found.text
-    found = review(before, before, running, gone={"a", "b"})
+    found = reassess(before, before, running, gone={"a", "b"})
     assert (found.assignment, found.now_s, found.restart) == (None, None, ("x", "y"))
-    assert found.text.startswith("the hosts of x, y are gone, and nothing else fits: ")
+    assert found.text.startswith("the hosts of x, y are gone, and no other placement fits: ")
 
 
 def test_no_task_is_placed_on_a_host_that_is_gone() -> None:
     before = network()
     both = Event("moved", 3, ("a",), (*moved("a", "bcd", 1e8).moves, *(moved(s, "a", 1e8).moves[0] for s in "bcd")), 6)
-    found = review(before, renewed(before, both), placed([app(0)], {"x": "a", "y": "b"}), gone={"c"})
+    found = reassess(before, renewed(before, both), placed([app(0)], {"x": "a", "y": "b"}), gone={"c"})
     assert found.assignment is not None
     assert set(found.assignment.values()) == {"b", "d"}
 
@@ -195,21 +192,21 @@ def test_several_applications_are_reviewed_as_one() -> None:
     before = network()
     apps = [app(0, "one"), app(0, "two")]
     running = placed(apps, {"one/x": "a", "one/y": "b", "two/x": "c", "two/y": "d"})
-    assert review(before, before, running).before_s == pytest.approx(8.0)
-    found = review(before, before, running, gone={"d"})
+    assert reassess(before, before, running).before_s == pytest.approx(8.0)
+    found = reassess(before, before, running, gone={"d"})
     assert found.restart == ("two/y",)
     assert found.assignment is None
 
 
 def test_a_placement_of_other_applications_is_refused() -> None:
     placement = evaluate(network(), [app(0)], {"x": "a", "y": "b"})
-    assert review(network(), network(), Running([app(0)], placement)).assignment == {"x": "a", "y": "b"}
-    with pytest.raises(GavotteError, match="'other' is not in the placement"):
-        review(network(), network(), Running([app(0), app(0, "other")], placement))
-    with pytest.raises(GavotteError, match="'pair', which was not given"):
-        review(network(), network(), Running([app(0, "other")], placement))
+    assert reassess(network(), network(), Running([app(0)], placement)).assignment == {"x": "a", "y": "b"}
+    with pytest.raises(GavotteError, match="`other` is not in the placement"):
+        reassess(network(), network(), Running([app(0), app(0, "other")], placement))
+    with pytest.raises(GavotteError, match="an application `pair`"):
+        reassess(network(), network(), Running([app(0, "other")], placement))
     with pytest.raises(GavotteError, match="two applications have the same name"):
-        review(network(), network(), Running([app(0), app(1)], placement))
+        reassess(network(), network(), Running([app(0), app(1)], placement))
 
 
 @pytest.mark.parametrize("count", [2, 4])
@@ -223,13 +220,7 @@ def test_a_watch_follows_a_racks_uplink(count: int) -> None:
             for i in range(size)
         ]
         racks = [Group(name=f"r{r}", members=names[4 * r : 4 * r + 4], up_bps=4e9, down_bps=4e9) for r in range(count)]
-        return Network(
-            format=FORMAT,
-            hosts=[Host(name=name) for name in names],
-            rate_bps=rates,
-            latency_s=[[None if i == j else 1e-4 for j in range(size)] for i in range(size)],
-            groups=racks,
-        )
+        return builders.network(names, rates, 1e-4, groups=racks)
 
     true_s, generator = expected_times(cloud(0.4)), np.random.default_rng(1)
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
+from tests import builders
 from tests.watch.placed import placed
 from tests.watch.test_belief import app as pair
 from tests.watch.test_belief import network
@@ -18,20 +19,19 @@ from gavotte.cli.verbs import app
 from gavotte.cli.watch import _sentence
 from gavotte.errors import GavotteError
 from gavotte.formats.app import write_app
-from gavotte.formats.network import FORMAT, Host, Network, read_network, write_network
+from gavotte.formats.network import Network, read_network, write_network
 from gavotte.formats.placement import read_placement, write_placement
 from gavotte.place import Running, evaluate
-from gavotte.watch import Event, Move, Told, keep, keeping
+from gavotte.watch import Event, Shift, Told, keep, keeping
 from gavotte.watch.detect import Edge
-from gavotte.watch.loop import RETRY_TICKS, SILENT_TICKS
+from gavotte.watch.loop import RETRY_TICKS
+from gavotte.watch.ring import SILENT_TICKS
 
 SLOW: Mapping[Edge, float] = {("h2", "h5"): 4.0}
 
 
 def six() -> Network:
-    rates = [[None if i == j else 1e9 for j in range(6)] for i in range(6)]
-    hosts = [Host(name=f"h{i}", cpus=1.0) for i in range(6)]
-    return Network(format=FORMAT, hosts=hosts, rate_bps=rates, latency_s=[[None] * 6 for _ in range(6)])
+    return builders.network([f"h{i}" for i in range(6)], 1e9, cpus=1.0)
 
 
 class Quiet:
@@ -122,9 +122,9 @@ def words(tmp_path: Path) -> list[str]:
     ("names", "assignment", "message"),
     [
         (["pair"], {"x": "h0"}, "no host for task `y`"),
-        (["pair"], {"x": "h0", "y": "z"}, "`z`, which is no host"),
-        (["other"], {"x": "h0", "y": "h1"}, "'pair', which was not given"),
-        (["pair", "more"], {"x": "h0", "y": "h1"}, "'more' is not in the placement"),
+        (["pair"], {"x": "h0", "y": "z"}, "`z`, which is not a host"),
+        (["other"], {"x": "h0", "y": "h1"}, "an application `pair`"),
+        (["pair", "more"], {"x": "h0", "y": "h1"}, "`more` is not in the placement"),
     ],
 )
 def test_a_placement_that_cannot_be_evaluated_is_told_at_the_start(
@@ -214,13 +214,13 @@ def test_a_threshold_needs_hosts_and_operations(words: list[str]) -> None:
 
 
 def test_an_event_says_what_alarmed_and_who_moved() -> None:
-    moves = tuple(Move("a", target, 1.0, 2.0) for target in "bc")
+    moves = tuple(Shift("a", target, 1.0, 2.0) for target in "bc")
     text = _sentence(Event("moved", 1, ("a", "b"), moves, 5, "threshold", ("a",)))
-    assert text == "moved: 2 of 5 pairs measured again, of a, b, all of a, times x 2.00, by the threshold"
+    assert text == "moved: 2 of 5 pairs of a, b measured again, all of a, times x 2.00, threshold passed"
     text = _sentence(Event("false-alarm", 1, ("a", "b"), (), 5, "cusum"))
     assert text == "false alarm: 5 pairs of a, b are as before"
 
 
 def test_there_is_something_to_watch_by() -> None:
-    with pytest.raises(GavotteError, match="nothing to watch by"):
+    with pytest.raises(GavotteError, match="nothing to watch"):
         keep(six(), wait=lambda _: True, tell=lambda _: None, complain=lambda _: None)

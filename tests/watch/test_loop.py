@@ -10,7 +10,9 @@ import pytest
 from gavotte.errors import BusyError, GavotteError
 from gavotte.watch import Event, Watcher, watch
 from gavotte.watch.detect import Edge
-from gavotte.watch.loop import REPEATS, RETRY_TICKS, SILENT_TICKS
+from gavotte.watch.expecting import REPEATS
+from gavotte.watch.loop import RETRY_TICKS
+from gavotte.watch.ring import SILENT_TICKS
 
 
 class Cloud:
@@ -208,5 +210,5 @@ def test_it_stops_when_told() -> None:
 
 
 def test_one_host_cannot_be_watched() -> None:
-    with pytest.raises(GavotteError, match="one host"):
+    with pytest.raises(GavotteError, match="single host"):
         Watcher({}, 0.02, Cloud(2).measure)

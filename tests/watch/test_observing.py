@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.model.synthetic import history, truth
+from tests.builders import history
+from tests.model.synthetic import truth
+from tests.shell import GAVOTTE
 from tests.watch.test_loop import Cloud, ticks
 from typer.testing import CliRunner
 
@@ -281,8 +282,7 @@ def test_a_signal_ends_the_following(tmp_path: Path) -> None:
     source, times = tmp_path / "n.json", tmp_path / "t.jsonl"
     write_network(source, model(history(8e6 / truth(6, np.random.default_rng(0))[None])))
     times.write_text(lines(operations(20, 14) + operations(20, 15, slow={("h2", "h5"): 4.0})))
-    gavotte = Path(sys.executable).with_name("gavotte")
-    words = [str(gavotte), "watch", str(source), "--observations", str(times), "--json"]
+    words = [str(GAVOTTE), "watch", str(source), "--observations", str(times), "--json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
         late = threading.Timer(60, watching.kill)
         late.start()

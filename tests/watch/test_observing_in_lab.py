@@ -8,25 +8,21 @@ from pathlib import Path
 
 import pytest
 from benches.mpi import available, compiler, launch
+from tests import builders
 from typer.testing import CliRunner
 
 from gavotte import lab
 from gavotte.cli.verbs import app
 from gavotte.collective import build_shim, plan, shim_text
 from gavotte.formats.collective import write_collective
-from gavotte.formats.network import FORMAT, Host, Network, write_network
+from gavotte.formats.network import write_network
 from gavotte.formats.record import read_records
-from gavotte.formats.topology import Topology
 
 NAMES = [f"h{i}" for i in range(6)]
 RATE, SLOW = 100, 20
 """Mbit/s."""
 BEFORE, AFTER = 16, 12
-CLOUD = {
-    "format": "gavotte/topology/1",
-    "switch": [{"name": "s"}],
-    "host": [{"name": name, "switch": "s", "rate": f"{RATE}mbit"} for name in NAMES],
-}
+CLOUD = builders.topology([{"name": name, "rate": f"{RATE}mbit"} for name in NAMES])
 
 
 @pytest.mark.lab
@@ -34,9 +30,7 @@ CLOUD = {
 @pytest.mark.parametrize("unchanged", [False, True])
 def test_a_shaper_that_changes_is_found_by_broadcasts_alone(tmp_path: Path, unchanged: bool) -> None:
     believed, tree, times = tmp_path / "n.json", tmp_path / "b.tree.json", tmp_path / "times.jsonl"
-    rates = [[None if i == j else RATE * 1e6 for j in range(6)] for i in range(6)]
-    latency = [[None if i == j else 1e-4 for j in range(6)] for i in range(6)]
-    network = Network(format=FORMAT, hosts=[Host(name=n) for n in NAMES], rate_bps=rates, latency_s=latency)
+    network = builders.network(NAMES, RATE * 1e6, 1e-4)
     write_network(believed, network)
     collective = plan(network, "broadcast", size_bytes=400_000, root="h0", algorithm="binomial")
     write_collective(tree, collective)
@@ -48,7 +42,7 @@ def test_a_shaper_that_changes_is_found_by_broadcasts_alone(tmp_path: Path, unch
         trees.write_text(shim_text([collective]))
         program = [Path(__file__).with_name("unchanged.py"), "400000"]
         environment = {"LD_PRELOAD": str(library), "GAVOTTE_TREES": str(trees), "GAVOTTE_OBSERVATIONS": str(times)}
-    with lab.session(Topology.model_validate(CLOUD), agents=False) as session:
+    with lab.session(CLOUD, agents=False) as session:
         for count in (BEFORE, AFTER):
             ran = launch(
                 session,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import threading
 import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.shell import GAVOTTE
 
 from gavotte import lab
 from gavotte.agents import Budget, enrolled
@@ -21,8 +21,6 @@ from gavotte.formats.network import read_network, write_network
 from gavotte.measure import measure
 from gavotte.model import model
 from gavotte.watch.probing import Probe
-
-GAVOTTE = Path(sys.executable).with_name("gavotte")
 
 
 @pytest.mark.lab

@@ -12,4 +12,9 @@ pub mod data {
 }
 
 /// Version of the contract, which grows with every incompatible change.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
+
+/// Longest message a frame may hold.
+pub const MAX_FRAME_BYTES: usize = 65_536;
+/// Length of a nonce in bytes.
+pub const NONCE_BYTES: usize = 16;

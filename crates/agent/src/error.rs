@@ -7,9 +7,8 @@ use gavotte_probe::sockets::SocketError;
 use gavotte_probe::train::ShapeError;
 use thiserror::Error;
 
-use crate::budget::BudgetError;
-use crate::frames::FrameError;
-use crate::handshake::HandshakeError;
+use crate::contract::agents::Failure;
+use crate::contract::{MAX_FRAME_BYTES, NONCE_BYTES};
 
 /// Making a connection to a peer.
 pub const CONNECT: &str = "connect to the peer";
@@ -27,9 +26,12 @@ pub enum WorkError {
     /// The request makes no sense.
     #[error("{0}")]
     Request(String),
-    /// The session's bytes are used up.
+    /// The hold's bytes are used up.
     #[error(transparent)]
     Budget(#[from] BudgetError),
+    /// This host lacks a program.
+    #[error("`{0}` is not installed on this host; install it")]
+    Lacking(&'static str),
     /// The train's parameters are out of range.
     #[error(transparent)]
     Shape(#[from] ShapeError),
@@ -51,7 +53,7 @@ pub enum WorkError {
         source: io::Error,
     },
     /// A deadline passed.
-    #[error("{operation}: not within {} s", limit.as_secs_f64())]
+    #[error("{operation}: timed out after {} s", limit.as_secs_f64())]
     Late {
         /// What was being done.
         operation: &'static str,
@@ -59,10 +61,10 @@ pub enum WorkError {
         limit: Duration,
     },
     /// The receiver says it failed.
-    #[error("the receiver reports: {0}")]
+    #[error("the receiver says: {0}")]
     Receiver(String),
     /// Of a train, not two packets of any burst came at different times.
-    #[error("the train gave no rate: {received} of {sent} packets came")]
+    #[error("the train gave no rate: {received} of {sent} packets arrived")]
     NoRate {
         /// Packets sent.
         sent: u64,
@@ -72,8 +74,11 @@ pub enum WorkError {
     /// A gated train gave no number that can be trusted.
     #[error("the train was refused: {0}")]
     Refused(String),
+    /// The peer's schedule is elsewhere.
+    #[error(transparent)]
+    Round(#[from] RoundError),
     /// The peer takes no connections any more.
-    #[error("the other host has vanished: it takes no connections any more")]
+    #[error("the other host is gone: it no longer accepts connections")]
     Vanished,
     /// The run goes on without this peer.
     #[error("`{peer}` was dropped: {reason}")]
@@ -83,22 +88,37 @@ pub enum WorkError {
         /// Why, as the controller says.
         reason: String,
     },
-    /// The session was released or its time is over.
-    #[error("the session is over")]
+    /// The hold was released or its time is over.
+    #[error("the hold is over")]
     Over,
 }
 
 impl WorkError {
-    /// Whether the peer could not be reached: it took no connection, said nothing on it, or did not come to the round.
-    /// A refusal is not that.
-    pub fn is_unreachable(&self) -> bool {
+    /// What a controller decides by.
+    pub fn failure(&self) -> Failure {
         match self {
-            Self::Late { operation, .. } => [CONNECT, GREET, READY].contains(operation),
-            Self::Io { operation, source } => *operation == CONNECT || gave_no_sign(source),
-            Self::Frame(FrameError::Io(source)) | Self::Handshake(HandshakeError::Frame(FrameError::Io(source))) => {
-                gave_no_sign(source)
+            Self::UnknownPeer(_) | Self::Request(_) | Self::Shape(_) => Failure::Invalid,
+            Self::Budget(_) => Failure::OverBudget,
+            Self::Lacking(_) => Failure::Lacking,
+            Self::Late { operation, .. } if [CONNECT, GREET, READY].contains(operation) => Failure::Unreachable,
+            Self::Late { .. } => Failure::Late,
+            Self::Io { operation, .. } if *operation == CONNECT => Failure::Unreachable,
+            Self::Io { source, .. }
+            | Self::Frame(FrameError::Io(source))
+            | Self::Handshake(HandshakeError::Frame(FrameError::Io(source)))
+                if gave_no_sign(source) =>
+            {
+                Failure::Unreachable
             }
-            _ => false,
+            Self::Handshake(HandshakeError::Refused { failure, .. }) => *failure,
+            Self::Handshake(HandshakeError::HungUp) | Self::Round(_) => Failure::Refused,
+            Self::Socket(SocketError::Congestion { .. }) => Failure::Congestion,
+            Self::Handshake(_) | Self::Frame(_) | Self::Io { .. } | Self::Socket(_) => Failure::Broken,
+            Self::Receiver(_) => Failure::Receiver,
+            Self::NoRate { .. } | Self::Refused(_) => Failure::NoRate,
+            Self::Vanished => Failure::Vanished,
+            Self::Dropped { .. } => Failure::Dropped,
+            Self::Over => Failure::Over,
         }
     }
 
@@ -112,6 +132,81 @@ impl WorkError {
 fn gave_no_sign(error: &io::Error) -> bool {
     use io::ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
     matches!(error.kind(), TimedOut | HostUnreachable | NetworkUnreachable)
+}
+
+/// The hold may not send that much any more.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("the byte budget is used up: {asked} bytes requested, {left} of {cap} left")]
+pub struct BudgetError {
+    /// Payload bytes that were asked for.
+    pub asked: u64,
+    /// Payload bytes that were left.
+    pub left: u64,
+    /// Payload bytes of the whole hold.
+    pub cap: u64,
+}
+
+/// Why a connection was not let in.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum RoundError {
+    /// The schedule has moved on.
+    #[error("round {0} is over")]
+    Over(u32),
+    /// Nobody expects this source in this round.
+    #[error("not expected in round {0}")]
+    NotExpected(u32),
+}
+
+/// Why two agents did not come to terms.
+#[derive(Debug, Error)]
+pub enum HandshakeError {
+    /// A frame did not pass.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The connection closed before a challenge or a welcome came: the other side does not know this host or this run.
+    #[error("the other agent hung up: it is not enrolled in this run or does not know this host")]
+    HungUp,
+    /// A frame was not sealed with the run's secret for this connection.
+    #[error("a frame with a wrong MAC")]
+    Forged,
+    /// A nonce of the wrong length.
+    #[error("a nonce of {0} bytes instead of {NONCE_BYTES}")]
+    Nonce(usize),
+    /// The other side said no.
+    #[error("refused: {reason}")]
+    Refused {
+        /// Its reason.
+        reason: String,
+        /// What kind of reason that is.
+        failure: Failure,
+    },
+}
+
+/// A frame that cannot be read or written.
+#[derive(Debug, Error)]
+pub enum FrameError {
+    /// The message, or the length that announces it, is beyond [`MAX_FRAME_BYTES`].
+    #[error("a frame of {0} bytes is longer than {MAX_FRAME_BYTES}")]
+    TooLong(usize),
+    /// The other side went away.
+    #[error("the other agent closed the connection")]
+    Closed,
+    /// Not the message it should be.
+    #[error("a malformed frame: {0}")]
+    Malformed(#[from] prost::DecodeError),
+    /// The connection failed.
+    #[error("the connection failed: {0}")]
+    Io(io::Error),
+}
+
+impl From<io::Error> for FrameError {
+    fn from(error: io::Error) -> Self {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        match error.kind() {
+            UnexpectedEof | ConnectionReset | BrokenPipe => Self::Closed,
+            _ => Self::Io(error),
+        }
+    }
 }
 
 /// Runs `work` for at most `limit`.

@@ -7,12 +7,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use gavotte_agent::doors::{Doors, KeyFiles, TlsDoor};
-use gavotte_agent::lifeline;
-use gavotte_agent::serve::{DATA_PORT, MAX_BYTES, MAX_SECONDS, Options, serve};
-use gavotte_agent::session::Caps;
-use gavotte_agent::socket::ControlSocket;
+use gavotte_agent::control::doors::{Doors, KeyFiles, TlsDoor};
+use gavotte_agent::control::lifeline;
+use gavotte_agent::control::serve::{DATA_PORT, MAX_BYTES, MAX_SECONDS, Options, serve};
+use gavotte_agent::control::socket::ControlSocket;
+use gavotte_agent::hold::Caps;
+use gavotte_agent::log;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::{error, info};
 
 /// Measures the network between the hosts of an inventory and moves bytes across it.
 #[derive(Parser)]
@@ -51,10 +53,10 @@ struct Serve {
     /// Address of the data plane [default: all, IPv6 and IPv4].
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<IpAddr>,
-    /// Payload bytes that one session may send at most.
+    /// Payload bytes that one hold may send at most.
     #[arg(long, value_name = "BYTES", default_value_t = MAX_BYTES)]
     max_bytes: u64,
-    /// How long one session may last at most.
+    /// How long one hold may last at most.
     #[arg(long, value_name = "SECONDS", default_value_t = MAX_SECONDS)]
     max_seconds: u64,
     /// Ends the agent when the thread that started it ends, usually with its process.
@@ -67,7 +69,7 @@ struct Serve {
 
 fn main() -> ExitCode {
     let Command::Serve(arguments) = Arguments::parse().command;
-    match run(&arguments) {
+    match log::start().and_then(|()| run(&arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("gavotte-agent: {error}");
@@ -123,6 +125,7 @@ fn run(arguments: &Serve) -> io::Result<()> {
                 _ = interrupt.recv() => {}
                 () = held(lifeline) => {}
             }
+            info!("was told to stop");
         })
         .await
     });
@@ -139,6 +142,6 @@ async fn held(lifeline: Option<Duration>) {
     // Whoever listens may be gone, which the lifeline will tell.
     let _ = writeln!(io::stdout(), "gavotte-agent: ready");
     if let Err(error) = lifeline::cut(limit).await {
-        eprintln!("gavotte-agent: lifeline: {error}");
+        error!(%error, "no lifeline");
     }
 }

@@ -2,28 +2,11 @@
 
 mod support;
 
-use gavotte_agent::contract::agents::{Bulk, BurstTrain, probe::Kind, probe_reply::Result as Outcome};
-use support::{Agent, Part, enrol, measure, replay, start, three, transfer};
+use gavotte_agent::contract::agents::{
+    Bulk, BurstTrain, Failure, ProbeReply, probe::Kind, probe_reply::Result as Outcome,
+};
+use support::{Agent, Part, bulk, enrol, measure, replay, start, three, train, transfer};
 use tonic::Code;
-
-fn train() -> Kind {
-    Kind::BurstTrain(BurstTrain {
-        bursts: 5,
-        packets: 50,
-        payload_bytes: 1000,
-        gap_s: 0.001,
-    })
-}
-
-fn bulk(seconds: f64, flows: u32) -> Kind {
-    Kind::Bulk(Bulk {
-        seconds,
-        flows,
-        congestion: "reno".into(),
-        bin_s: 0.01,
-        engine: 0,
-    })
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn trains_run_in_both_directions_and_round_by_round() {
@@ -149,7 +132,11 @@ async fn a_failed_probe_is_told_and_the_schedule_goes_on() {
             }
         ),
     );
-    let errors: Vec<_> = sent.unwrap().into_iter().map(|reply| reply.error).collect();
+    let replies = sent.unwrap();
+    let failures: Vec<_> = replies.iter().map(ProbeReply::failure).collect();
+    let [invalid, none] = [Failure::Invalid, Failure::Unspecified];
+    assert_eq!(failures, [invalid, invalid, Failure::Congestion, invalid, none]);
+    let errors: Vec<_> = replies.into_iter().map(|reply| reply.error).collect();
     assert_eq!(errors[0], "`stranger` is not an enrolled peer");
     assert!(errors[1].contains("bursts"), "{}", errors[1]);
     assert!(errors[2].contains("`none-such`"), "{}", errors[2]);
@@ -184,7 +171,7 @@ async fn a_peer_that_never_comes_is_given_up() {
     received.unwrap();
     let replies = sent.unwrap();
     assert!(replies[0].error.contains("ready"), "{}", replies[0].error);
-    assert_eq!(replies[0].bytes_sent, 0);
+    assert_eq!((replies[0].failure(), replies[0].bytes_sent), (Failure::Unreachable, 0));
     // `b` may have given `a` up as well, or not; either is an answer.
     assert_eq!(replies.len(), 2);
     assert!(c.is_well().await);

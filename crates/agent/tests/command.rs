@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use gavotte_agent::contract::agents::HealthRequest;
+use gavotte_agent::contract::agents::{EnrolRequest, HealthRequest, LogsRequest, MeasureRequest, Peer, Probe};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use support::{Scratch, client};
@@ -25,11 +25,11 @@ fn serve(socket: &Path) -> Command {
 }
 
 async fn started(socket: &Path) -> Child {
-    let mut child = serve(socket)
-        .arg("--die-with-parent")
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    started_as(serve(socket), socket).await
+}
+
+async fn started_as(mut command: Command, socket: &Path) -> Child {
+    let mut child = command.arg("--die-with-parent").stderr(Stdio::piped()).spawn().unwrap();
     let mut tries = 0;
     while std::os::unix::net::UnixStream::connect(socket).is_err() && tries < 1000 {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -103,4 +103,111 @@ fn the_command_line_says_what_it_is() {
         format!("gavotte-agent {}\n", env!("CARGO_PKG_VERSION"))
     );
     assert_eq!(command().arg("serve").output().unwrap().status.code(), Some(2));
+}
+
+#[test]
+fn a_log_that_makes_no_sense_is_refused() {
+    for (name, value) in [("GAVOTTE_LOG", "a=b=c"), ("GAVOTTE_LOG_FORMAT", "xml")] {
+        let output = serve(Path::new("/nowhere/agent.sock"))
+            .env(name, value)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(said.starts_with(&format!("gavotte-agent: {name}: ")), "{said}");
+        assert_eq!(said.lines().count(), 1);
+    }
+}
+
+/// The entries of an agent's log after a probe to a peer that is not there, from its stderr and by its own word.
+async fn logged(format: &str) -> (Vec<String>, Vec<String>) {
+    let scratch = Scratch::new();
+    let socket = scratch.socket();
+    let mut command = serve(&socket);
+    command.env("GAVOTTE_LOG", "debug").env("GAVOTTE_LOG_FORMAT", format);
+    let child = started_as(command, &socket).await;
+    let mut client = client(&socket).await;
+    let peer = |name: &str, data_port| Peer {
+        name: name.into(),
+        address: "127.0.0.1".into(),
+        data_port,
+    };
+    let enrolment = EnrolRequest {
+        run_id: "r1".into(),
+        secret: vec![0xa5; 32],
+        self_: "a".into(),
+        peers: vec![peer("a", 2), peer("\u{1b}[2J", 1)],
+        ..EnrolRequest::default()
+    };
+    client.enrol(enrolment).await.unwrap();
+    let probe = Probe {
+        round: 7,
+        peer: "\u{1b}[2J".into(),
+        kind: None,
+    };
+    let schedule = MeasureRequest {
+        run_id: "r1".into(),
+        probes: vec![probe],
+        rounds: 9,
+        ..MeasureRequest::default()
+    };
+    let mut replies = client.measure(schedule).await.unwrap().into_inner();
+    assert!(
+        replies
+            .message()
+            .await
+            .unwrap()
+            .is_some_and(|reply| !reply.error.is_empty())
+    );
+    assert!(replies.message().await.unwrap().is_none());
+    let told = client
+        .logs(LogsRequest { entries: 0 })
+        .await
+        .unwrap()
+        .into_inner()
+        .entries;
+    let last = client
+        .logs(LogsRequest { entries: 1 })
+        .await
+        .unwrap()
+        .into_inner()
+        .entries;
+    assert_eq!(last, told[told.len() - 1..]);
+    let output = stopped(child, Signal::SIGTERM);
+    let said = String::from_utf8(output.stderr).unwrap();
+    (said.lines().map(Into::into).collect(), told)
+}
+
+#[tokio::test]
+async fn entries_say_run_peer_and_round_as_json() {
+    let (said, told) = logged("json").await;
+    assert_eq!(said[..told.len()], told);
+    let entries: Vec<serde_json::Value> = said.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let failed = entries.iter().find(|entry| entry["message"] == "probe failed").unwrap();
+    let (schedule, probe) = (&failed["spans"][0], &failed["spans"][1]);
+    assert_eq!(
+        (&schedule["name"], &schedule["run"]),
+        (&"schedule".into(), &"r1".into())
+    );
+    assert_eq!((&probe["peer"], &probe["round"]), (&"\u{1b}[2J".into(), &7.into()));
+    assert_eq!(
+        (&failed["level"], &failed["target"]),
+        (&"INFO".into(), &"gavotte_agent::work::schedule".into())
+    );
+    assert!(failed["timestamp"].is_string() && failed["error"].is_string());
+}
+
+#[tokio::test]
+async fn entries_are_lines_without_secrets_and_control_characters() {
+    let (said, _) = logged("text").await;
+    let failed = said.iter().find(|line| line.contains("probe failed")).unwrap();
+    assert!(
+        failed.contains("INFO schedule{run=\"r1\"}:probe{round=7 peer="),
+        "{failed}"
+    );
+    assert!(said.iter().all(|line| !line.contains(char::is_control)));
+    assert!(
+        said.iter()
+            .all(|line| !line.contains("165, 165") && !line.contains("a5a5"))
+    );
 }

@@ -1,8 +1,10 @@
 //! Both ends of the handshake over an in-memory connection.
 
 use gavotte_agent::contract::data::{Challenge, Hello, Report, Sealed, Welcome};
-use gavotte_agent::frames;
-use gavotte_agent::handshake::{HandshakeError, Secret, accept, connect};
+use gavotte_agent::error::HandshakeError;
+use gavotte_agent::hold::secret::Secret;
+use gavotte_agent::plane::frames;
+use gavotte_agent::plane::handshake::{accept, connect};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 fn secret(byte: u8) -> Secret {
@@ -21,7 +23,7 @@ fn hello() -> Hello {
 async fn both_ends_come_to_terms() {
     let (mut near, mut far) = duplex(1 << 16);
     let accepting = tokio::spawn(async move {
-        let (mut channel, hello) = accept(&mut far, &secret(1), [7; 16]).await.unwrap();
+        let (mut channel, hello) = accept(&mut far, |_| Some(secret(1)), [7; 16]).await.unwrap();
         assert_eq!(
             (hello.source.as_str(), hello.nonce.as_slice()),
             ("a", [9; 16].as_slice())
@@ -31,7 +33,7 @@ async fn both_ends_come_to_terms() {
                 &mut far,
                 &Welcome {
                     probe_id: 42,
-                    refusal: String::new(),
+                    ..Welcome::default()
                 },
             )
             .await
@@ -57,13 +59,13 @@ async fn both_ends_come_to_terms() {
 async fn a_refusal_brings_its_reason() {
     let (mut near, mut far) = duplex(1 << 16);
     tokio::spawn(async move {
-        let (mut channel, _) = accept(&mut far, &secret(1), [7; 16]).await.unwrap();
+        let (mut channel, _) = accept(&mut far, |_| Some(secret(1)), [7; 16]).await.unwrap();
         channel
             .send(
                 &mut far,
                 &Welcome {
-                    probe_id: 0,
                     refusal: "no".into(),
+                    ..Welcome::default()
                 },
             )
             .await
@@ -71,13 +73,13 @@ async fn a_refusal_brings_its_reason() {
     });
     let mut channel = connect(&mut near, &secret(1), hello(), [9; 16]).await.unwrap();
     let error = channel.welcome(&mut near).await.unwrap_err();
-    assert!(matches!(error, HandshakeError::Refused(reason) if reason == "no"));
+    assert!(matches!(error, HandshakeError::Refused { reason, .. } if reason == "no"));
 }
 
 #[tokio::test]
 async fn a_wrong_secret_is_forged() {
     let (mut near, mut far) = duplex(1 << 16);
-    let accepting = tokio::spawn(async move { accept(&mut far, &secret(1), [7; 16]).await });
+    let accepting = tokio::spawn(async move { accept(&mut far, |_| Some(secret(1)), [7; 16]).await });
     connect(&mut near, &secret(2), hello(), [9; 16]).await.unwrap();
     assert!(matches!(accepting.await.unwrap(), Err(HandshakeError::Forged)));
 }
@@ -85,7 +87,7 @@ async fn a_wrong_secret_is_forged() {
 #[tokio::test]
 async fn a_replayed_hello_is_forged() {
     let (mut near, mut far) = duplex(1 << 16);
-    let accepting = tokio::spawn(async move { accept(&mut far, &secret(1), [7; 16]).await.map(|_| ()) });
+    let accepting = tokio::spawn(async move { accept(&mut far, |_| Some(secret(1)), [7; 16]).await.map(|_| ()) });
     let (mut tap, mut source) = duplex(1 << 16);
     frames::write(&mut source, &Challenge { nonce: vec![6; 16] })
         .await
@@ -102,7 +104,7 @@ async fn a_replayed_hello_is_forged() {
 async fn a_frame_sent_twice_is_forged() {
     let (mut near, mut far) = duplex(1 << 16);
     let accepting = tokio::spawn(async move {
-        let (mut channel, _) = accept(&mut far, &secret(1), [7; 16]).await.unwrap();
+        let (mut channel, _) = accept(&mut far, |_| Some(secret(1)), [7; 16]).await.unwrap();
         let first = channel.receive::<Report>(&mut far).await.map(|report| report.bytes);
         (first, channel.receive::<Report>(&mut far).await)
     });

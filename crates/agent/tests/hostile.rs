@@ -5,11 +5,13 @@ mod support;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use gavotte_agent::contract::agents::{BurstTrain, EnrolRequest, probe::Kind};
-use gavotte_agent::contract::data::{Challenge, Hello, Sealed, StreamWork, TrainWork, hello::Work};
-use gavotte_agent::frames;
-use gavotte_agent::handshake::{self, HandshakeError, Secret};
-use support::{Agent, Part, RUN, SECRET, enrol, enrolment, measure, three};
+use gavotte_agent::contract::agents::{Bulk, BurstTrain, EnrolRequest, Probe, probe::Kind};
+use gavotte_agent::contract::data::{Challenge, Hello, Sealed, hello::Work};
+use gavotte_agent::error::HandshakeError;
+use gavotte_agent::hold::secret::Secret;
+use gavotte_agent::plane::frames;
+use gavotte_agent::plane::handshake;
+use support::{Agent, Part, RUN, SECRET, enrol, enrolment, measure, three, transfer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 
@@ -32,16 +34,20 @@ async fn last_words(stream: &mut TcpStream) -> Vec<u8> {
 }
 
 fn hello(source: &str) -> Hello {
-    let work = Some(Work::Stream(StreamWork {
-        bytes: 10,
-        ..StreamWork::default()
-    }));
+    let work = Some(Work::Transfer(transfer(0, "a", 10)));
     Hello {
         run_id: RUN.into(),
         source: source.into(),
         nonce: Vec::new(),
         work,
     }
+}
+
+fn probe(kind: Kind) -> Work {
+    Work::Probe(Probe {
+        kind: Some(kind),
+        ..Probe::default()
+    })
 }
 
 fn secret() -> Secret {
@@ -69,7 +75,7 @@ async fn an_address_that_is_not_enrolled_hears_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_hears_anything_without_a_session() {
+async fn nobody_hears_anything_without_a_hold() {
     let agents = three().await;
     let mut stream = connect([127, 0, 0, 2], agents[0].data()).await;
     assert!(last_words(&mut stream).await.is_empty());
@@ -80,18 +86,16 @@ async fn the_right_secret_opens_and_a_wrong_name_or_run_does_not() {
     let agents = enrolled().await;
     let to = agents[0].data();
     greet(&mut connect([127, 0, 0, 2], to).await, hello("b")).await.unwrap();
-    for wrong in [
-        hello("c"),
-        hello("a"),
-        hello("stranger"),
-        Hello {
-            run_id: "run-9".into(),
-            ..hello("b")
-        },
-    ] {
+    for wrong in [hello("c"), hello("a"), hello("stranger")] {
         let result = greet(&mut connect([127, 0, 0, 2], to).await, wrong).await;
-        assert!(matches!(result, Err(HandshakeError::Refused(_))), "{result:?}");
+        assert!(matches!(result, Err(HandshakeError::Refused { .. })), "{result:?}");
     }
+    let other_run = Hello {
+        run_id: "run-9".into(),
+        ..hello("b")
+    };
+    let unknown = greet(&mut connect([127, 0, 0, 2], to).await, other_run).await;
+    assert!(matches!(unknown, Err(HandshakeError::HungUp)), "{unknown:?}");
     let idle = greet(
         &mut connect([127, 0, 0, 2], to).await,
         Hello {
@@ -100,7 +104,7 @@ async fn the_right_secret_opens_and_a_wrong_name_or_run_does_not() {
         },
     )
     .await;
-    assert!(matches!(idle, Err(HandshakeError::Refused(_))));
+    assert!(matches!(idle, Err(HandshakeError::Refused { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -196,25 +200,18 @@ async fn noise_never_kills_an_agent() {
     }
     // Well sealed, but senseless.
     let works = [
-        Work::Train(TrainWork {
-            round: 0,
+        probe(Kind::BurstTrain(BurstTrain {
             bursts: u32::MAX,
             packets: u32::MAX,
             payload_bytes: u32::MAX,
             gap_s: f64::NAN,
-        }),
-        Work::Stream(StreamWork {
-            round: 0,
-            bytes: 0,
+        })),
+        probe(Kind::Bulk(Bulk {
             seconds: f64::INFINITY,
             bin_s: -1.0,
-        }),
-        Work::Stream(StreamWork {
-            round: 0,
-            bytes: u64::MAX,
-            seconds: -1.0,
-            bin_s: f64::MIN_POSITIVE,
-        }),
+            ..Bulk::default()
+        })),
+        Work::Transfer(transfer(0, "a", u64::MAX)),
     ];
     let visits = async {
         for work in works {

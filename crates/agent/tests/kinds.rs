@@ -3,7 +3,7 @@
 mod support;
 
 use gavotte_agent::contract::agents::{
-    GatedTrain, PingPong, ProbeReply, Traceroute, Verdict, probe::Kind, probe_reply::Result as Outcome,
+    Echo, GatedTrain, PingPong, ProbeReply, Traceroute, Verdict, probe::Kind, probe_reply::Result as Outcome,
 };
 use gavotte_probe::gated::parse_trace;
 use support::{Agent, Part, enrol, measure, three};
@@ -96,6 +96,26 @@ async fn every_message_of_a_ping_pong_is_timed() {
     assert!(result.sizes.iter().flat_map(|size| &size.seconds).all(|s| *s > 0.0));
     assert_eq!(reply.bytes_sent, 6 * 100_001);
     assert_eq!(agents[1].release().await, reply.bytes_sent);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_come_back_as_an_echo() {
+    let agents = three().await;
+    enrol(&agents).await;
+    let reply = once(&agents, Kind::Echo(Echo { bytes: 100_000 })).await;
+    let Some(Outcome::Echo(result)) = reply.result else {
+        panic!("{:?}", reply.error);
+    };
+    assert!(result.seconds > 0.0);
+    assert_eq!(reply.bytes_sent, 100_000);
+    assert_eq!(agents[1].release().await, 100_000);
+    enrol(&agents).await;
+    assert!(
+        once(&agents, Kind::Echo(Echo::default()))
+            .await
+            .error
+            .contains("echo.bytes")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

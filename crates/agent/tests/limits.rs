@@ -1,31 +1,13 @@
-//! What a session may do: its bytes, its time, and the one run it belongs to.
+//! What a hold may do: its bytes, its time, and the one run it belongs to.
 
 mod support;
 
 use std::time::Duration;
 
-use gavotte_agent::contract::agents::{Budget, Bulk, BurstTrain, EnrolRequest, probe::Kind};
-use support::{Agent, Part, enrol, enrolment, measure, replay, start, three, transfer};
+use gavotte_agent::contract::agents::{Budget, EnrolRequest, Failure};
+use support::{Agent, Part, bulk, enrol, enrolment, measure, replay, start, three, train, transfer};
 use tonic::Code;
-
-fn train() -> Kind {
-    Kind::BurstTrain(BurstTrain {
-        bursts: 5,
-        packets: 50,
-        payload_bytes: 1000,
-        gap_s: 0.001,
-    })
-}
-
-fn bulk(seconds: f64, flows: u32) -> Kind {
-    Kind::Bulk(Bulk {
-        seconds,
-        flows,
-        congestion: "reno".into(),
-        bin_s: 0.01,
-        engine: 0,
-    })
-}
+use tonic_types::StatusExt;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_sent_beyond_the_byte_budget() {
@@ -55,6 +37,7 @@ async fn nothing_is_sent_beyond_the_byte_budget() {
     let done = replaying.done().await;
     let refused: Vec<_> = done.iter().filter(|done| done.error.contains("byte budget")).collect();
     assert_eq!((refused.len(), refused[0].bytes), (1, 0));
+    assert_eq!(refused[0].failure(), Failure::OverBudget);
     let (sent, _) = tokio::join!(
         measure(
             a,
@@ -83,7 +66,7 @@ async fn nothing_is_sent_beyond_the_byte_budget() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_ends_with_its_time_and_its_work_with_it() {
+async fn a_hold_ends_with_its_time_and_its_work_with_it() {
     let agents = three().await;
     enrol(&agents).await;
     let [a, b, _] = &agents;
@@ -112,8 +95,10 @@ async fn a_session_ends_with_its_time_and_its_work_with_it() {
             }
         ),
     );
-    let errors: Vec<_> = sent.unwrap().into_iter().map(|reply| reply.error).collect();
-    assert_eq!(errors, ["the session is over", "the session is over"]);
+    let replies = sent.unwrap();
+    assert!(replies.iter().all(|reply| reply.failure() == Failure::Over));
+    let errors: Vec<_> = replies.into_iter().map(|reply| reply.error).collect();
+    assert_eq!(errors, ["the hold is over", "the hold is over"]);
     assert_eq!(
         measure(a, Part::default()).await.unwrap_err().code(),
         Code::FailedPrecondition
@@ -151,8 +136,8 @@ async fn release_stops_what_is_running() {
             a.release().await
         },
     );
-    assert_eq!(sent.unwrap()[0].error, "the session is over");
-    assert_eq!(waiting.done().await[0].error, "the session is over");
+    assert_eq!(sent.unwrap()[0].error, "the hold is over");
+    assert_eq!(waiting.done().await[0].error, "the hold is over");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -167,6 +152,7 @@ async fn an_agent_belongs_to_one_run() {
     let refusal = a.enrol(other.clone()).await.unwrap_err();
     assert_eq!(refusal.code(), Code::FailedPrecondition);
     assert!(refusal.message().contains("run-1"), "{}", refusal.message());
+    assert_eq!(refusal.get_details_error_info().unwrap().reason, "HELD");
     a.release().await;
     a.enrol(other).await.unwrap();
 }

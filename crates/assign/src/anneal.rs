@@ -5,13 +5,14 @@
 //! takes the place of another, which goes to a third host), a unit with the partners beside it that it exchanges most
 //! with, or all of two hosts at once: pairs that must not be torn apart on the way. Every state is feasible.
 
+use gavotte_net::Link;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 
 use crate::loads::{Loads, Rates};
 use crate::packing::Packing;
-use crate::problem::{Problem, Sharing};
+use crate::problem::Problem;
 
 /// Share of proposals that take a unit from the bottleneck rather than any unit.
 const AT_BOTTLENECK: f64 = 0.5;
@@ -94,7 +95,7 @@ impl<'a> Chain<'a> {
         near.dedup();
         near.shuffle(&mut self.rng);
         near.truncate(self.rng.random_range(1..=FOCUS_HOSTS));
-        let count = self.packing.problem.hosts.len();
+        let count = self.packing.problem.capacity.len();
         let others = self.rng.random_range(1..=FOCUS_HOSTS);
         near.extend((0..others).map(|_| self.rng.random_range(0..count)));
         near.push(bottleneck);
@@ -111,7 +112,7 @@ impl<'a> Chain<'a> {
     fn any_host(&mut self) -> usize {
         match &self.focus {
             Some(focus) => focus.hosts[self.rng.random_range(0..focus.hosts.len())],
-            None => self.rng.random_range(0..self.packing.problem.hosts.len()),
+            None => self.rng.random_range(0..self.packing.problem.capacity.len()),
         }
     }
 
@@ -275,23 +276,23 @@ impl<'a> Chain<'a> {
             left -= self.loads.worst(phase).0;
             phase += 1;
         }
-        let (hosts, link) = (problem.hosts.len(), self.loads.worst(phase).1);
-        let after_pairs = hosts * hosts;
-        if link < after_pairs {
-            return if self.rng.random_bool(0.5) {
-                link / hosts
-            } else {
-                link % hosts
-            };
+        match self.loads.worst(phase).1 {
+            Some(Link::Pair { source, target }) => {
+                if self.rng.random_bool(0.5) {
+                    source
+                } else {
+                    target
+                }
+            }
+            Some(Link::Egress(host) | Link::Ingress(host)) => host,
+            Some(Link::Up(group) | Link::Down(group)) => {
+                let inside = problem.network.inside(group);
+                let start = self.rng.random_range(0..inside.len());
+                let mut hosts = (start..inside.len()).chain(0..start);
+                hosts.find(|&host| inside[host]).unwrap_or(0)
+            }
+            None => 0,
         }
-        let link = link - after_pairs;
-        if link < 2 * hosts {
-            return link % hosts;
-        }
-        debug_assert!(problem.sharing == Sharing::Groups);
-        let inside = &problem.inside[(link - 2 * hosts) % problem.groups.len()];
-        let start = self.rng.random_range(0..hosts);
-        (start..hosts).chain(0..start).find(|&host| inside[host]).unwrap_or(0)
     }
 
     /// Carries out `moves` in the packing, all or none.

@@ -72,7 +72,7 @@ impl Policy for RoundRobin {
     }
 
     fn place(&self, problem: &Problem, _seed: u64) -> Result<Assignment, PlaceError> {
-        let count = problem.hosts.len();
+        let count = problem.capacity.len();
         let mut next = 0;
         one_by_one(self.name(), pinned(problem)?, |unit, packing| {
             let host = (next..count).chain(0..next).find(|&host| packing.fits(unit, host))?;

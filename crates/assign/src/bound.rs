@@ -10,9 +10,12 @@
 
 use std::cmp::Reverse;
 
+use gavotte_net::{BitsPerSec, Sharing};
+
 use crate::completion::seconds;
-use crate::problem::{Problem, Sharing};
-use crate::room::{Cores, Room};
+use crate::cores::Cores;
+use crate::problem::Problem;
+use crate::room::Room;
 
 /// A task that another one exchanges bytes with, and how many.
 type Neighbour = (usize, u64);
@@ -35,7 +38,7 @@ impl Problem {
             let mut worst_s = 0.0;
             for task in 0..self.tasks.len() {
                 let mut least_s = f64::INFINITY;
-                for host in (0..self.hosts.len()).filter(|&host| empty.fits(task, host)) {
+                for host in (0..self.capacity.len()).filter(|&host| empty.fits(task, host)) {
                     let out_s = time(self.must_move(&empty, task, host, &out[task]), leave_bps[host]);
                     let in_s = time(self.must_move(&empty, task, host, &into[task]), enter_bps[host]);
                     least_s = out_s.max(in_s).min(least_s);
@@ -55,7 +58,7 @@ impl Problem {
 
     /// The bytes that `task` on `host` cannot exchange within it, at least.
     fn must_move(&self, empty: &Room, task: usize, host: usize, neighbours: &[Neighbour]) -> u64 {
-        let capacity = Cores::offered(self.hosts[host].cpus).nanos();
+        let capacity = Cores::offered(self.capacity[host].cpus).nanos();
         let mut free = u128::from(capacity - self.cores[task].nanos());
         let mut moved = 0;
         for &(other, bytes) in neighbours {
@@ -105,26 +108,32 @@ impl Problem {
 
     /// For each host, the most it can send or receive over all its links together, in bit/s.
     fn most(&self, direction: Direction) -> Vec<f64> {
-        (0..self.hosts.len()).map(|m| self.most_of(&[m], direction)).collect()
+        (0..self.capacity.len())
+            .map(|m| self.most_of(&[m], direction))
+            .collect()
     }
 
     /// The most that some hosts together can send to all others, or receive from them, in bit/s.
     pub(crate) fn most_of(&self, hosts: &[usize], direction: Direction) -> f64 {
         let most_of = |&m: &usize| {
             let (mut near, mut far) = (0.0, 0.0);
-            for n in (0..self.hosts.len()).filter(|n| !hosts.contains(n)) {
+            for n in (0..self.capacity.len()).filter(|n| !hosts.contains(n)) {
                 let pair = match direction {
-                    Direction::Out => self.pair_bps(m, n),
-                    Direction::In => self.pair_bps(n, m),
+                    Direction::Out => self.network.pair_rate(m, n),
+                    Direction::In => self.network.pair_rate(n, m),
                 };
-                *(if self.colocated(m, n) { &mut near } else { &mut far }) += pair;
+                *(if self.network.colocated(m, n) {
+                    &mut near
+                } else {
+                    &mut far
+                }) += pair.bps();
             }
-            let cap = match (self.sharing, direction) {
-                (Sharing::Pipe, _) => f64::INFINITY,
-                (_, Direction::Out) => self.hosts[m].egress_bps,
-                (_, Direction::In) => self.hosts[m].ingress_bps,
+            let cap = match (self.network.sharing(), direction) {
+                (Sharing::Pipe, _) => BitsPerSec::UNLIMITED,
+                (_, Direction::Out) => self.network.hosts()[m].egress,
+                (_, Direction::In) => self.network.hosts()[m].ingress,
             };
-            near + cap.min(far)
+            near + cap.bps().min(far)
         };
         hosts.iter().map(most_of).sum()
     }

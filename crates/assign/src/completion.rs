@@ -1,6 +1,7 @@
 //! Completion time: when the last byte of the application has crossed the network (Choreo, Appendix).
 
-use crate::links::Link;
+use gavotte_net::Link;
+
 use crate::problem::{Assignment, Problem};
 
 /// The link that a phase waits for.
@@ -70,25 +71,26 @@ impl Problem {
     /// Every link that the transfers use, phase by phase, in the order of [`Link`].
     pub fn link_times(&self, assignment: &Assignment) -> Vec<Vec<LinkTime>> {
         let host_of = assignment.hosts();
-        let mut bytes_on = vec![0_u64; self.link_count()];
+        let mut bytes_on = vec![0_u64; self.network.link_count()];
         let mut loaded: Vec<Link> = Vec::new();
         let mut times = Vec::with_capacity(self.phases.len());
         for (position, (phase, range)) in self.phases.iter().enumerate() {
             for &t in &self.by_phase[range.clone()] {
                 let transfer = self.transfers[t];
-                self.for_each_link(host_of[transfer.source], host_of[transfer.target], |link| {
-                    let bytes = &mut bytes_on[self.link_index(link)];
-                    if *bytes == 0 && transfer.bytes > 0 {
-                        loaded.push(link);
-                    }
-                    *bytes += transfer.bytes;
-                });
+                self.network
+                    .for_each_link(host_of[transfer.source], host_of[transfer.target], |link| {
+                        let bytes = &mut bytes_on[self.network.link_index(link)];
+                        if *bytes == 0 && transfer.bytes > 0 {
+                            loaded.push(link);
+                        }
+                        *bytes += transfer.bytes;
+                    });
             }
             loaded.sort_unstable();
             let time = |link: Link| {
-                let index = self.link_index(link);
+                let index = self.network.link_index(link);
                 let bytes = std::mem::take(&mut bytes_on[index]);
-                let (load_bytes, rate_bps) = (self.base_on(position, index), self.rate_bps(link));
+                let (load_bytes, rate_bps) = (self.base_on(position, index), self.network.rate(link).bps());
                 let seconds = seconds(bytes + load_bytes, rate_bps);
                 LinkTime {
                     link,

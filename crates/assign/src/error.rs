@@ -1,42 +1,19 @@
 //! What can go wrong, in words that name the task, host or group.
 
+use gavotte_net::InputError;
 use thiserror::Error;
 
 /// Input that describes no problem at all.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ProblemError {
-    /// A problem without hosts.
-    #[error("there are no hosts to place tasks on")]
-    NoHosts,
-    /// The rate matrix is not hosts x hosts.
-    #[error("the rate matrix has {found} entries, but {hosts} hosts need {hosts} x {hosts}")]
-    RateShape {
-        /// Entries found.
-        found: usize,
-        /// Number of hosts.
-        hosts: usize,
-    },
-    /// The latency matrix is not hosts x hosts.
-    #[error("the latency matrix has {found} entries, but {hosts} hosts need {hosts} x {hosts}")]
-    LatencyShape {
-        /// Entries found.
-        found: usize,
-        /// Number of hosts.
-        hosts: usize,
-    },
+    /// An index or a column.
+    #[error(transparent)]
+    Input(#[from] InputError),
     /// Prices that are not one for each host and pair of hosts, or not a sum of money.
     #[error("prices must be finite and not below zero, one for each of {hosts} hosts and {hosts} x {hosts} pairs")]
     Price {
         /// Number of hosts.
         hosts: usize,
-    },
-    /// A rate, cap or link speed that is zero, negative or not a number.
-    #[error("{what} is {value} bit/s; it must be above zero (infinity means unlimited)")]
-    Rate {
-        /// Which rate.
-        what: String,
-        /// Its value.
-        value: f64,
     },
     /// A CPU amount that is negative, not a number, or beyond a million cores.
     #[error("{what} has {value} cpus; the amount must be from 0 to {most}")]
@@ -47,16 +24,6 @@ pub enum ProblemError {
         value: f64,
         /// The largest amount accepted.
         most: f64,
-    },
-    /// An index outside its list.
-    #[error("{what} is {index}, but there are only {count}")]
-    Index {
-        /// Which index.
-        what: String,
-        /// Its value.
-        index: usize,
-        /// Length of the list it points into.
-        count: usize,
     },
     /// A task that sends to itself.
     #[error("transfer {transfer} goes from task `{task}` to itself")]
@@ -70,14 +37,8 @@ pub enum ProblemError {
     #[error("the transfers add up to more than 2^64 bytes")]
     TooManyBytes,
     /// A task with an empty list of allowed hosts.
-    #[error("task `{0}` is allowed on no host")]
+    #[error("task `{0}` is not allowed on any host")]
     NowhereAllowed(String),
-    /// A group that contains itself through its parents.
-    #[error("group `{0}` is its own ancestor")]
-    GroupCircle(String),
-    /// A sharing model that does not exist.
-    #[error("there is no sharing model `{0}`; use hose, pipe or groups")]
-    UnknownSharing(String),
 }
 
 /// No placement found, or one that breaks a rule.
@@ -102,7 +63,7 @@ pub enum PlaceError {
         needs: String,
     },
     /// The search found no placement that costs so little. There may be one.
-    #[error("search finds no placement within the maximum price")]
+    #[error("search found no placement within the maximum price")]
     TooDear,
     /// A random policy that gave up.
     #[error("{policy} finds no placement in {draws} draws; the last failed for task `{task}`, which needs {needs}")]
@@ -156,7 +117,7 @@ pub enum PlaceError {
 
 /// A policy name that is not in the registry.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("there is no placement policy `{name}`; use {known}")]
+#[error("unknown placement policy `{name}`; use {known}")]
 pub struct UnknownPolicy {
     /// The name asked for.
     pub name: String,

@@ -24,9 +24,10 @@ impl Problem {
         let crosses = |t: &usize| {
             let transfer = self.transfers[*t];
             let mut found = false;
-            self.for_each_link(host_of[transfer.source], host_of[transfer.target], |link| {
-                found |= link == bottleneck.link;
-            });
+            self.network
+                .for_each_link(host_of[transfer.source], host_of[transfer.target], |link| {
+                    found |= link == bottleneck.link;
+                });
             found && transfer.phase == bottleneck.phase && transfer.bytes > 0
         };
         let mut crossing: Vec<usize> = (0..self.transfers.len()).filter(crosses).collect();
@@ -47,7 +48,7 @@ impl Problem {
         let mut best: Option<Tried> = None;
         for unit in self.at_bottlenecks(assignment) {
             let from = host_of[unit];
-            let relocations = (0..self.hosts.len()).map(|to| (None, to));
+            let relocations = (0..self.capacity.len()).map(|to| (None, to));
             let swaps = (0..units.len()).map(|other| (Some(other), host_of[other]));
             for (other, to) in relocations.chain(swaps).filter(|&(_, to)| to != from) {
                 let moves: Vec<(usize, usize)> = [(unit, to)]

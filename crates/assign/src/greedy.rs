@@ -2,10 +2,12 @@
 
 use std::cmp::Reverse;
 
+use gavotte_net::Sharing;
+
 use crate::error::PlaceError;
 use crate::partial::Partial;
 use crate::policy::Policy;
-use crate::problem::{Assignment, Problem, Sharing};
+use crate::problem::{Assignment, Problem};
 use crate::room::Room;
 
 /// Takes the transfers in descending order of bytes and puts each on the path where it would be fastest.
@@ -65,17 +67,19 @@ struct Paths<'a> {
 
 impl<'a> Paths<'a> {
     fn new(problem: &'a Problem) -> Self {
-        let count = problem.hosts.len();
+        let count = problem.capacity.len();
         let fastest = |m: usize, near: bool| {
-            let others = (0..count).filter(|&n| n != m && problem.colocated(m, n) == near);
-            others.map(|n| problem.pair_bps(m, n)).fold(0.0, f64::max)
+            let others = (0..count).filter(|&n| n != m && problem.network.colocated(m, n) == near);
+            others
+                .map(|n| problem.network.pair_rate(m, n).bps())
+                .fold(0.0, f64::max)
         };
         Self {
             problem,
             on_pair: vec![0; count * count],
             out_of: vec![0; count],
-            up: vec![0; problem.groups.len()],
-            down: vec![0; problem.groups.len()],
+            up: vec![0; problem.network.groups().len()],
+            down: vec![0; problem.network.groups().len()],
             fastest_far: (0..count).map(|m| fastest(m, false)).collect(),
             fastest_near: (0..count).map(|m| fastest(m, true)).collect(),
         }
@@ -83,7 +87,7 @@ impl<'a> Paths<'a> {
 
     /// Lines 3 to 14: the fastest path whose ends have room for those of the two tasks that have no host yet.
     fn best(&self, partial: &Partial, i: usize, j: usize) -> Option<(usize, usize)> {
-        let (hosts, room) = (0..self.problem.hosts.len(), partial.room());
+        let (hosts, room) = (0..self.problem.capacity.len(), partial.room());
         match (partial.host_of(i), partial.host_of(j)) {
             (Some(m), Some(n)) => Some((m, n)),
             (Some(m), None) => self.fastest(hosts.filter(|&n| room.fits(j, n)).map(|n| (m, n))),
@@ -94,9 +98,9 @@ impl<'a> Paths<'a> {
 
     /// The fastest of all pairs of hosts. Rows that cannot beat the best so far are skipped whole.
     fn best_of_all(&self, room: &Room, i: usize, j: usize) -> Option<(usize, usize)> {
-        let ends: Vec<usize> = (0..self.problem.hosts.len()).filter(|&n| room.fits(j, n)).collect();
+        let ends: Vec<usize> = (0..self.problem.capacity.len()).filter(|&n| room.fits(j, n)).collect();
         let mut best: Option<(f64, (usize, usize))> = None;
-        for m in (0..self.problem.hosts.len()).filter(|&m| room.fits(i, m)) {
+        for m in (0..self.problem.capacity.len()).filter(|&m| room.fits(i, m)) {
             let both = room.fits_both(i, j, m);
             let limit = if both { f64::INFINITY } else { self.ceiling(m) };
             if best.is_some_and(|(rate, _)| limit <= rate) {
@@ -126,31 +130,30 @@ impl<'a> Paths<'a> {
     /// egress if that is less; with groups also no more than its share of each group link. Hosts of one machine share
     /// the pair only.
     fn rate_seen(&self, m: usize, n: usize) -> f64 {
-        let problem = self.problem;
-        let pair = problem.pair_bps(m, n);
+        let network = &self.problem.network;
+        let pair = network.pair_rate(m, n).bps();
         if m == n {
             return pair;
         }
-        if problem.sharing == Sharing::Pipe || problem.colocated(m, n) {
-            return share(pair, self.on_pair[m * problem.hosts.len() + n]);
+        if !network.capped(m, n) {
+            return share(pair, self.on_pair[m * network.hosts().len() + n]);
         }
-        let rate = pair.min(share(problem.hosts[m].egress_bps, self.out_of[m]));
-        if problem.sharing == Sharing::Hose {
+        let rate = pair.min(share(network.hosts()[m].egress.bps(), self.out_of[m]));
+        if network.sharing() == Sharing::Hose {
             return rate;
         }
-        let up = problem.left(m, n).map(|g| share(problem.groups[g].up_bps, self.up[g]));
-        let down = problem
-            .left(n, m)
-            .map(|g| share(problem.groups[g].down_bps, self.down[g]));
+        let groups = network.groups();
+        let up = network.left(m, n).map(|g| share(groups[g].up.bps(), self.up[g]));
+        let down = network.left(n, m).map(|g| share(groups[g].down.bps(), self.down[g]));
         up.chain(down).fold(rate, f64::min)
     }
 
     /// No transfer from `m` to another host would see more than this.
     fn ceiling(&self, m: usize) -> f64 {
-        let far = match self.problem.sharing {
+        let far = match self.problem.network.sharing() {
             Sharing::Pipe => self.fastest_far[m],
             Sharing::Hose | Sharing::Groups => {
-                self.fastest_far[m].min(share(self.problem.hosts[m].egress_bps, self.out_of[m]))
+                self.fastest_far[m].min(share(self.problem.network.hosts()[m].egress.bps(), self.out_of[m]))
             }
         };
         far.max(self.fastest_near[m])
@@ -161,11 +164,11 @@ impl<'a> Paths<'a> {
         if m == n {
             return;
         }
-        self.on_pair[m * self.problem.hosts.len() + n] += 1;
-        if !self.problem.colocated(m, n) {
+        self.on_pair[m * self.problem.capacity.len() + n] += 1;
+        if !self.problem.network.colocated(m, n) {
             self.out_of[m] += 1;
-            self.problem.left(m, n).for_each(|g| self.up[g] += 1);
-            self.problem.left(n, m).for_each(|g| self.down[g] += 1);
+            self.problem.network.left(m, n).for_each(|g| self.up[g] += 1);
+            self.problem.network.left(n, m).for_each(|g| self.down[g] += 1);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! What every link carries while units move about, and which link takes longest.
 
+use gavotte_net::{Link, Sharing};
+
 use crate::completion::seconds;
-use crate::links::Link;
 use crate::packing::{NOWHERE, Packing};
-use crate::problem::{Problem, Sharing};
+use crate::problem::Problem;
 use crate::tree::MaxTree;
 use crate::units::{Half, Units};
 
@@ -20,10 +21,12 @@ const DEAR: f64 = 5.0;
 /// They have slots of their own: of a million pairs of hosts, often only a few are ever the slowest link.
 #[derive(Clone, Debug)]
 pub(crate) struct Rates {
-    /// The slot of each link by [`Problem::link_index`]; `NO_SLOT` where another link is always slower, or none is.
+    /// The slot of each link by `Network::link_index`; `NO_SLOT` where another link is always slower, or none is.
     slots: Vec<u32>,
     /// Whether any pair of hosts, by its source, has a slot.
     paired: Vec<bool>,
+    /// The number of the first pair.
+    first_pair: usize,
     /// The physical machine of each host.
     machines: Vec<usize>,
     /// The link of each slot.
@@ -40,29 +43,14 @@ const NO_SLOT: u32 = u32::MAX;
 
 impl Rates {
     pub(crate) fn new(problem: &Problem) -> Self {
-        let hosts = problem.hosts.len();
-        let mut bps = vec![f64::INFINITY; problem.link_count()];
-        let mut put = |link: Link| bps[problem.link_index(link)] = problem.rate_bps(link);
-        for source in 0..hosts {
-            for target in (0..hosts).filter(|&target| target != source) {
-                // All that is on the pair is also on both caps, so a pair as fast as either never decides.
-                let capped = problem.sharing != Sharing::Pipe && !problem.colocated(source, target);
-                let cap = problem.hosts[source].egress_bps.min(problem.hosts[target].ingress_bps);
-                if !capped || problem.pair_bps(source, target) < cap {
-                    put(Link::Pair { source, target });
-                }
-            }
-        }
-        if problem.sharing != Sharing::Pipe {
-            (0..hosts).for_each(|host| put(Link::Egress(host)));
-            (0..hosts).for_each(|host| put(Link::Ingress(host)));
-        }
-        if problem.sharing == Sharing::Groups {
-            (0..problem.groups.len()).for_each(|group| put(Link::Up(group)));
-            (0..problem.groups.len()).for_each(|group| put(Link::Down(group)));
-        }
-        let links: Vec<usize> = (0..bps.len()).filter(|&link| bps[link].is_finite()).collect();
-        let mut slots = vec![NO_SLOT; bps.len()];
+        let (network, hosts) = (&problem.network, problem.capacity.len());
+        let (first_pair, count) = (network.first_pair(), network.link_count());
+        // Pairs first: of equally slow links the first counts as the worst.
+        let links: Vec<usize> = (first_pair..count)
+            .chain(0..first_pair)
+            .filter(|&link| network.decides(network.link(link)))
+            .collect();
+        let mut slots = vec![NO_SLOT; count];
         for (slot, &link) in links.iter().enumerate() {
             slots[link] = slot as u32;
         }
@@ -74,11 +62,15 @@ impl Rates {
                 row[slots[link] as usize] = bytes;
             }
         }
-        let paired = slots[..hosts * hosts].chunks(hosts.max(1));
+        let paired = slots[first_pair..].chunks(hosts);
         Self {
             paired: paired.map(|row| row.iter().any(|&slot| slot != NO_SLOT)).collect(),
-            machines: problem.hosts.iter().map(|host| host.machine).collect(),
-            bps: links.iter().map(|&link| bps[link]).collect(),
+            machines: network.hosts().iter().map(|host| host.machine).collect(),
+            first_pair,
+            bps: links
+                .iter()
+                .map(|&link| network.rate(network.link(link)).bps())
+                .collect(),
             count: (links.len() * problem.phases.len()).max(1) as f64,
             base,
             links,
@@ -115,7 +107,7 @@ impl<'a> Loads<'a> {
             at: packing.hosts().to_vec(),
             phases: vec![empty; problem.phases.len()],
             squares: 0.0,
-            used: vec![0; problem.hosts.len()],
+            used: vec![0; problem.capacity.len()],
             price: 0.0,
         };
         if let Some(max_price) = &problem.rules.max_price {
@@ -164,7 +156,7 @@ impl<'a> Loads<'a> {
 
     fn bytes_price(&self, m: usize, n: usize, bytes: u64) -> f64 {
         let max_price = self.problem.rules.max_price.as_ref();
-        let hosts = self.problem.hosts.len();
+        let hosts = self.problem.capacity.len();
         max_price.map_or(0.0, |max_price| {
             if m == n {
                 0.0
@@ -207,17 +199,18 @@ impl<'a> Loads<'a> {
         }
     }
 
-    /// The longest time of a phase, and one link that takes it, by [`Problem::link_index`].
-    pub(crate) fn worst(&self, phase: usize) -> (f64, usize) {
+    /// The longest time of a phase, and the link that takes it, if any link may decide.
+    pub(crate) fn worst(&self, phase: usize) -> (f64, Option<Link>) {
         let tree = &self.phases[phase].1;
-        (tree.max(), self.rates.links.get(tree.argmax()).copied().unwrap_or(0))
+        let link = self.rates.links.get(tree.argmax());
+        (tree.max(), link.map(|&link| self.problem.network.link(link)))
     }
 
     /// Moves all that `unit` exchanges to where it goes.
     pub(crate) fn follow(&mut self, unit: usize, to: usize) {
         let from = std::mem::replace(&mut self.at[unit], to);
         self.pay(unit, from, to);
-        if self.problem.sharing == Sharing::Hose {
+        if self.problem.network.sharing() == Sharing::Hose {
             self.follow_hose(unit, from, to);
             return;
         }
@@ -247,9 +240,9 @@ impl<'a> Loads<'a> {
 
     /// As `follow`. What a partner elsewhere sends or receives stays the same, so only both ends' caps are touched.
     fn follow_hose(&mut self, unit: usize, from: usize, to: usize) {
-        let (units, rates, hosts) = (self.units, self.rates, self.problem.hosts.len());
+        let (units, rates, hosts) = (self.units, self.rates, self.problem.capacity.len());
         let far = |host: usize, there: usize| host != NOWHERE && rates.machines[host] != rates.machines[there];
-        let (egress, ingress) = (hosts * hosts, hosts * hosts + hosts);
+        let (egress, ingress) = (0, hosts);
         for halves in units.halves[unit].chunk_by(|one, next| one.phase == next.phase) {
             let phase = halves[0].phase;
             // Bytes off `from` and onto `to`, sent and received.
@@ -290,7 +283,8 @@ impl<'a> Loads<'a> {
 
     fn add_pair<const ADD: bool>(&mut self, phase: usize, (m, n): (usize, usize), bytes: u64) {
         if self.rates.paired[m] {
-            self.add::<ADD>(phase, m * self.problem.hosts.len() + n, bytes);
+            let pair = self.rates.first_pair + m * self.problem.capacity.len() + n;
+            self.add::<ADD>(phase, pair, bytes);
         }
     }
 
@@ -298,24 +292,17 @@ impl<'a> Loads<'a> {
         if m == n {
             return;
         }
-        let hosts = self.problem.hosts.len();
         self.add_pair::<ADD>(phase, (m, n), bytes);
-        if self.problem.sharing == Sharing::Pipe || self.problem.colocated(m, n) {
+        let network = &self.problem.network;
+        if !network.capped(m, n) {
             return;
         }
-        let after_pairs = hosts * hosts;
-        self.add::<ADD>(phase, after_pairs + m, bytes);
-        self.add::<ADD>(phase, after_pairs + hosts + n, bytes);
-        if self.problem.sharing == Sharing::Groups {
-            let problem = self.problem;
-            let after_hosts = after_pairs + 2 * hosts;
-            problem
-                .left(m, n)
-                .for_each(|g| self.add::<ADD>(phase, after_hosts + g, bytes));
-            let after_up = after_hosts + problem.groups.len();
-            problem
-                .left(n, m)
-                .for_each(|g| self.add::<ADD>(phase, after_up + g, bytes));
+        let mut add = |link| self.add::<ADD>(phase, network.link_index(link), bytes);
+        add(Link::Egress(m));
+        add(Link::Ingress(n));
+        if network.sharing() == Sharing::Groups {
+            network.left(m, n).for_each(|group| add(Link::Up(group)));
+            network.left(n, m).for_each(|group| add(Link::Down(group)));
         }
     }
 

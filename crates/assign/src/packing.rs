@@ -1,8 +1,10 @@
 //! Which unit is on which host, and what else would fit where under all rules.
 
+use crate::cores::Cores;
 use crate::error::PlaceError;
-use crate::problem::{Assignment, Problem, UNLIMITED_MEMORY};
-use crate::room::Cores;
+use crate::parts::UNLIMITED_MEMORY;
+use crate::problem::{Assignment, Problem};
+use crate::room::Room;
 use crate::units::Units;
 
 /// The host of a unit that has none yet.
@@ -28,16 +30,16 @@ pub(crate) struct Packing<'a> {
 impl<'a> Packing<'a> {
     /// All hosts empty.
     pub(crate) fn new(problem: &'a Problem, units: &'a Units) -> Self {
-        let hosts = problem.hosts.len();
+        let hosts = problem.capacity.len();
         Self {
             problem,
             units,
             free_cores: problem
-                .hosts
+                .capacity
                 .iter()
                 .map(|host| Cores::offered(host.cpus).nanos())
                 .collect(),
-            free_memory: problem.hosts.iter().map(|host| host.memory_bytes).collect(),
+            free_memory: problem.capacity.iter().map(|host| host.memory_bytes).collect(),
             host_of: vec![NOWHERE; units.len()],
             on: vec![Vec::new(); hosts],
             position: vec![0; units.len()],
@@ -90,11 +92,11 @@ impl<'a> Packing<'a> {
     }
 
     fn near_enough(&self, unit: usize, host: usize) -> bool {
-        let count = self.problem.hosts.len();
         self.units.near[unit].iter().all(|near| {
             let there = self.host_of[near.other];
             let (from, to) = if near.sends { (host, there) } else { (there, host) };
-            there == NOWHERE || self.problem.rules.near(count, from, to, near.seconds)
+            let latency_s = || self.problem.network.latency_s(from, to);
+            there == NOWHERE || latency_s().is_some_and(|seconds| seconds <= near.seconds)
         })
     }
 
@@ -200,7 +202,7 @@ impl<'a> Packing<'a> {
     pub(crate) fn none_for(&self, policy: &'static str, unit: usize) -> PlaceError {
         let task = self.units.members[unit][0];
         let (name, needs) = (self.problem.tasks[task].name.clone(), self.problem.needs(task));
-        if crate::room::Room::new(self.problem).first(task).is_none() {
+        if Room::new(self.problem).first(task).is_none() {
             return PlaceError::TooLarge { task: name, needs };
         }
         PlaceError::NoRoom {

@@ -1,8 +1,6 @@
-//! Placement policies, each known by a name.
+//! What a placement policy is.
 
-use crate::baselines::{MinMachines, Random, RoundRobin};
-use crate::error::{PlaceError, UnknownPolicy};
-use crate::greedy::Greedy;
+use crate::error::PlaceError;
 use crate::problem::{Assignment, Problem};
 
 /// A way to place tasks.
@@ -17,23 +15,4 @@ pub trait Policy: Sync {
     /// # Errors
     /// [`PlaceError`] if this policy finds no placement. Unless it is [`PlaceError::TooLarge`], one may still exist.
     fn place(&self, problem: &Problem, seed: u64) -> Result<Assignment, PlaceError>;
-}
-
-/// All policies, the best known first.
-pub fn policies() -> [&'static dyn Policy; 4] {
-    [&Greedy, &Random, &RoundRobin, &MinMachines]
-}
-
-/// The policy called `name`.
-///
-/// # Errors
-/// [`UnknownPolicy`] lists the names there are.
-pub fn policy(name: &str) -> Result<&'static dyn Policy, UnknownPolicy> {
-    policies()
-        .into_iter()
-        .find(|policy| policy.name() == name)
-        .ok_or_else(|| UnknownPolicy {
-            name: name.to_owned(),
-            known: policies().map(Policy::name).join(", "),
-        })
 }

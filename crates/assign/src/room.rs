@@ -1,33 +1,9 @@
 //! What is left on each host while tasks are being placed.
 
+use crate::cores::Cores;
 use crate::error::PlaceError;
-use crate::problem::{Assignment, Problem, UNLIMITED_MEMORY};
-
-/// The most cores that a host or task may have.
-pub(crate) const MOST_CPUS: f64 = 1e6;
-
-const NANOS_PER_CORE: f64 = 1e9;
-
-/// CPU cores counted in whole nano-cores, so that taking and giving back never drifts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cores(u64);
-
-impl Cores {
-    /// A need: rounded down, so that three tasks of 1/3 core fit on one core.
-    pub fn needed(cpus: f64) -> Self {
-        Self((cpus * NANOS_PER_CORE).floor() as u64)
-    }
-
-    /// A capacity: rounded up, for the same reason.
-    pub fn offered(cpus: f64) -> Self {
-        Self((cpus * NANOS_PER_CORE).ceil() as u64)
-    }
-
-    /// The count of nano-cores.
-    pub fn nanos(self) -> u64 {
-        self.0
-    }
-}
+use crate::parts::UNLIMITED_MEMORY;
+use crate::problem::{Assignment, Problem};
 
 /// Free CPU and memory of every host.
 #[derive(Clone, Debug)]
@@ -42,14 +18,18 @@ impl<'a> Room<'a> {
     pub fn new(problem: &'a Problem) -> Self {
         Self {
             problem,
-            cores: problem.hosts.iter().map(|host| Cores::offered(host.cpus).0).collect(),
-            memory_bytes: problem.hosts.iter().map(|host| host.memory_bytes).collect(),
+            cores: problem
+                .capacity
+                .iter()
+                .map(|host| Cores::offered(host.cpus).nanos())
+                .collect(),
+            memory_bytes: problem.capacity.iter().map(|host| host.memory_bytes).collect(),
         }
     }
 
     /// Whether `task` may run on `host` and finds room there.
     pub fn fits(&self, task: usize, host: usize) -> bool {
-        self.problem.cores[task].0 <= self.cores[host]
+        self.problem.cores[task].nanos() <= self.cores[host]
             && self.problem.tasks[task].memory_bytes <= self.memory_bytes[host]
             && self.problem.allows(task, host)
     }
@@ -59,14 +39,14 @@ impl<'a> Room<'a> {
         let (a, b) = (&self.problem.tasks[one], &self.problem.tasks[other]);
         self.fits(one, host)
             && self.problem.allows(other, host)
-            && self.problem.cores[other].0 <= self.cores[host] - self.problem.cores[one].0
+            && self.problem.cores[other].nanos() <= self.cores[host] - self.problem.cores[one].nanos()
             && b.memory_bytes <= self.memory_bytes[host] - a.memory_bytes
     }
 
     /// Books `task` on `host`; it must fit there.
     pub fn take(&mut self, task: usize, host: usize) {
         debug_assert!(self.fits(task, host));
-        self.cores[host] -= self.problem.cores[task].0;
+        self.cores[host] -= self.problem.cores[task].nanos();
         if self.memory_bytes[host] != UNLIMITED_MEMORY {
             self.memory_bytes[host] -= self.problem.tasks[task].memory_bytes;
         }
@@ -74,7 +54,7 @@ impl<'a> Room<'a> {
 
     /// The first host where `task` fits.
     pub fn first(&self, task: usize) -> Option<usize> {
-        self.first_of(task, 0..self.problem.hosts.len())
+        self.first_of(task, 0..self.problem.capacity.len())
     }
 
     /// The first of `hosts` where `task` fits.
@@ -98,11 +78,11 @@ impl Problem {
         let mut room = Room::new(self);
         for (task, &host) in hosts.iter().enumerate() {
             let name = || self.tasks[task].name.clone();
-            let Some(there) = self.hosts.get(host) else {
+            let Some(there) = self.network.hosts().get(host) else {
                 return Err(PlaceError::UnknownHost {
                     task: name(),
                     host,
-                    hosts: self.hosts.len(),
+                    hosts: self.capacity.len(),
                 });
             };
             if !self.allows(task, host) {
@@ -122,7 +102,7 @@ impl Problem {
     /// The error of a `task` that finds no room on `host`, where it has to be.
     pub(crate) fn no_room_on(&self, task: usize, host: usize) -> PlaceError {
         PlaceError::Overbooked {
-            host: self.hosts[host].name.clone(),
+            host: self.network.hosts()[host].name.clone(),
             task: self.tasks[task].name.clone(),
             needs: self.needs(task),
         }

@@ -1,7 +1,8 @@
 //! What a placement must keep besides room: tasks apart, tasks together, latencies, numbers of hosts.
 
+use gavotte_net::check_index;
+
 use crate::error::ProblemError;
-use crate::problem::Parts;
 
 /// Two tasks that must be near each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,7 +11,7 @@ pub struct MaxLatency {
     pub source: usize,
     /// Index of the receiving task.
     pub target: usize,
-    /// The most that one way may take, in seconds. Within a host it takes nothing.
+    /// The most that one way may take, in seconds. Within a host it takes nothing; one that is unknown may take longer.
     pub seconds: f64,
 }
 
@@ -54,22 +55,12 @@ pub struct Rules {
     pub max_hosts: Vec<MaxHosts>,
     /// A bound on the price of the whole placement.
     pub max_price: Option<MaxPrice>,
-    /// One-way latency from host `m` to host `n` in seconds at `m * hosts + n`, NaN where unknown, which keeps no
-    /// bound. Read only where `max_latency` has an entry; otherwise it may be empty.
-    pub latency_s: Vec<f64>,
 }
 
 impl Rules {
-    /// Returns the first rule that makes no sense.
-    pub(crate) fn check(&self, parts: &Parts) -> Result<(), ProblemError> {
-        let count = parts.tasks.len();
-        let known = |index: usize, what: &str| {
-            if index < count {
-                return Ok(());
-            }
-            let what = format!("a task of `{what}`");
-            Err(ProblemError::Index { what, index, count })
-        };
+    /// Returns the first rule that makes no sense for so many tasks and hosts.
+    pub(crate) fn check(&self, tasks: usize, hosts: usize) -> Result<(), ProblemError> {
+        let known = |task: usize, what: &str| check_index(|| format!("a task of `{what}`"), task, tasks);
         let lists = [("apart", &self.apart), ("together", &self.together)];
         for (what, groups) in lists {
             groups.iter().flatten().try_for_each(|&task| known(task, what))?;
@@ -81,7 +72,6 @@ impl Rules {
         for limit in &self.max_hosts {
             limit.tasks.iter().try_for_each(|&task| known(task, "max_hosts"))?;
         }
-        let hosts = parts.hosts.len();
         if let Some(price) = &self.max_price {
             let shaped = price.host.len() == hosts && price.per_byte.len() == hosts * hosts;
             let mut amounts = price.host.iter().chain(&price.per_byte).chain([&price.most]);
@@ -89,17 +79,6 @@ impl Rules {
                 return Err(ProblemError::Price { hosts });
             }
         }
-        if !self.max_latency.is_empty() && self.latency_s.len() != hosts * hosts {
-            return Err(ProblemError::LatencyShape {
-                found: self.latency_s.len(),
-                hosts,
-            });
-        }
         Ok(())
-    }
-
-    /// Whether one way from host `m` to host `n` is known to take at most `seconds`.
-    pub(crate) fn near(&self, hosts: usize, m: usize, n: usize, seconds: f64) -> bool {
-        m == n || self.latency_s[m * hosts + n] <= seconds
     }
 }

@@ -282,7 +282,7 @@ impl Search<'_> {
 
 /// The best of all placements, if there are few and one is allowed; of equals the first.
 fn best_of_few(problem: &Problem) -> Option<Assignment> {
-    let (units, hosts) = (&problem.units, problem.hosts.len());
+    let (units, hosts) = (&problem.units, problem.capacity.len());
     let multiplied = |count: usize, _| count.checked_mul(hosts).filter(|&count| count <= FEW_PLACEMENTS);
     let count = (0..units.len()).try_fold(1, multiplied)?;
     let allowed = (0..count).filter_map(|number| {
@@ -318,7 +318,7 @@ fn first_best(chains: &[Chain]) -> (Vec<usize>, f64) {
 
 /// Makes single moves at the bottleneck until none helps. At scale that takes too long for what it gains.
 fn polish(problem: &Problem, mut assignment: Assignment) -> Assignment {
-    if problem.units.len() * problem.hosts.len() > POLISH_PLACES {
+    if problem.units.len() * problem.capacity.len() > POLISH_PLACES {
         return assignment;
     }
     while let Some(other) = problem.runner_up(&assignment) {

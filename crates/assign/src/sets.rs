@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 
 use crate::bound::Direction;
 use crate::connected::{Graph, Set};
+use crate::cores::Cores;
 use crate::problem::Problem;
-use crate::room::Cores;
 use crate::units::Edge;
 
 /// A time shorter than a known one by this share is tried first: if it is too short, the known one is the least.
@@ -43,7 +43,7 @@ impl Problem {
         if !cap_s.is_finite() || all_s >= cap_s {
             return all_s.min(cap_s);
         }
-        let hosts: Vec<Vec<usize>> = (0..self.hosts.len()).map(|host| vec![host]).collect();
+        let hosts: Vec<Vec<usize>> = (0..self.capacity.len()).map(|host| vec![host]).collect();
         let machines = machines(self);
         // A host reaches its neighbours on a machine past its caps, and the machine as a whole nobody.
         let views = if machines.len() < hosts.len() {
@@ -269,7 +269,7 @@ fn pack(best: &[Option<usize>], worth: &[f64], core_parts: usize) -> (f64, Vec<u
 /// The hosts of each machine.
 fn machines(problem: &Problem) -> Vec<Vec<usize>> {
     let mut of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (host, known) in problem.hosts.iter().enumerate() {
+    for (host, known) in problem.network.hosts().iter().enumerate() {
         of.entry(known.machine).or_default().push(host);
     }
     of.into_values().collect()
@@ -278,7 +278,7 @@ fn machines(problem: &Problem) -> Vec<Vec<usize>> {
 impl Place {
     fn new(problem: &Problem, hosts: &[usize]) -> Self {
         let common = problem.units.cores.iter().copied().fold(0, gcd);
-        let offered = |&host: &usize| Cores::offered(problem.hosts[host].cpus).nanos();
+        let offered = |&host: &usize| Cores::offered(problem.capacity[host].cpus).nanos();
         let nano_cores = hosts.iter().map(offered).sum::<u64>();
         let few = common > 0 && nano_cores / common <= CORE_PARTS as u64;
         let core_part = if few { common } else { nano_cores / CORE_PARTS as u64 }.max(1);

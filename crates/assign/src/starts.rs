@@ -7,10 +7,11 @@ use rand::RngExt;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 
+use crate::cores::Cores;
+use crate::joined::Joined;
 use crate::packing::Packing;
 use crate::problem::Problem;
-use crate::room::Cores;
-use crate::units::{Joined, Units};
+use crate::units::Units;
 
 /// Tries at packing in random orders before giving up.
 const TRIES: usize = 200;
@@ -88,12 +89,12 @@ fn put_one(packing: &mut Packing, unit: usize, noise: bool, rng: &mut Xoshiro256
 /// Ever coarser units, each level made of the one before by joining pairs that exchange much for their size.
 pub(crate) fn coarsen(problem: &Problem, finest: &Units, rng: &mut Xoshiro256PlusPlus) -> Vec<Units> {
     let largest = problem
-        .hosts
+        .capacity
         .iter()
         .map(|host| Cores::offered(host.cpus).nanos())
         .max()
         .unwrap_or(0);
-    let memory = problem.hosts.iter().map(|host| host.memory_bytes).max().unwrap_or(0);
+    let memory = problem.capacity.iter().map(|host| host.memory_bytes).max().unwrap_or(0);
     let most = ((largest as f64 * FILL) as u64, (memory as f64 * FILL) as u64);
     let mut levels: Vec<Units> = Vec::new();
     loop {
@@ -102,7 +103,7 @@ pub(crate) fn coarsen(problem: &Problem, finest: &Units, rng: &mut Xoshiro256Plu
         if members.len() as f64 > SHRINK * fine.len() as f64 {
             return levels;
         }
-        let coarse = Units::build(problem, members);
+        let coarse = problem.units_of(members);
         levels.push(coarse);
     }
 }

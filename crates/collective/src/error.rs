@@ -35,13 +35,13 @@ pub enum TreeError {
         hosts: usize,
     },
     /// A number of bytes that is negative, infinite or not a number.
-    #[error("there are {0} bytes to send; give 0 or more")]
+    #[error("cannot send {0} bytes; use 0 or more")]
     Bytes(f64),
     /// A host that nobody can send to.
     #[error("no usable pair leads to host {0}")]
     Unreachable(usize),
     /// Parents and order that are no tree, or a mapping that is none.
-    #[error("this makes no sense for {hosts} hosts: {why}")]
+    #[error("invalid for {hosts} hosts: {why}")]
     NoTree {
         /// Number of hosts.
         hosts: usize,

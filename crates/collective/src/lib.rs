@@ -20,6 +20,7 @@ mod ring;
 mod ring_search;
 mod search;
 mod shape;
+mod task;
 mod time;
 mod tree;
 
@@ -30,5 +31,6 @@ pub use greedy::{Eager, binomial, ecef, fnf};
 pub use ring::{Ring, RingTask, ring_time};
 pub use ring_search::{FoundRing, search_ring};
 pub use search::{Found, search};
-pub use time::{Task, begun, time};
+pub use task::Task;
+pub use time::{begun, time};
 pub use tree::Tree;

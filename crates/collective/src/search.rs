@@ -10,7 +10,7 @@ use crate::costs::Costs;
 use crate::error::TreeError;
 use crate::greedy::{Eager, binomial, ecef, fnf};
 use crate::shape::{Shape, Timed};
-use crate::time::Task;
+use crate::task::Task;
 use crate::tree::Tree;
 
 /// The mean host's time counts so much beside the last one's: most moves leave the latter as it is.

@@ -1,7 +1,7 @@
 //! A tree while it is being changed: places, and which host sits on each.
 
 use crate::costs::Costs;
-use crate::time::Task;
+use crate::task::Task;
 use crate::tree::Tree;
 
 /// Place 0 is the root's.

@@ -10,7 +10,7 @@ const CHUNK: usize = 256;
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum TimesError {
     /// No snapshot, or no pair.
-    #[error("there are no times to look at")]
+    #[error("there are no times to learn from")]
     Empty,
     /// Entries that do not fill whole rows.
     #[error("{found} times do not make {snapshots} snapshots of the same pairs")]

@@ -6,7 +6,8 @@ use std::error::Error;
 use std::fs::File;
 use std::io;
 
-use gavotte_fluid::{BitsPerSec, FlowTable, Topology, TopologyParts, Workload, simulate, write_finish};
+use gavotte_fluid::{FlowTable, Topology, TopologyParts, Workload, simulate, write_finish};
+use gavotte_net::BitsPerSec;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -1,11 +1,11 @@
 //! Traffic that others send: random, but the same for the same seed.
 
+use gavotte_net::{InputError, check_index, check_value};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-use crate::error::{FluidError, check_index, check_value};
+use crate::checks::{check_cap, check_weight};
 use crate::switches::mix;
-use crate::workload::{check_cap, check_weight};
 
 /// How background traffic comes and goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,7 +43,7 @@ pub struct Background {
 }
 
 impl Background {
-    pub(crate) fn check(&self, number: usize, hosts: usize) -> Result<(), FluidError> {
+    pub(crate) fn check(&self, number: usize, hosts: usize) -> Result<(), InputError> {
         let of = |part: &'static str| move || format!("{part} of background {number}");
         check_index(of("the source"), self.source as usize, hosts)?;
         check_index(of("the target"), self.target as usize, hosts)?;

@@ -1,6 +1,6 @@
 //! Simulates flows that share a network max-min fairly: when each finishes, and what each link carries.
 //!
-//! In goes a [`Platform`] (a described [`Topology`], a measured [`Network`], or your own) and a [`Workload`]: flows with
+//! In goes a [`Platform`] (a described [`Topology`], a measured [`Network`](gavotte_net::Network), or your own) and a [`Workload`]: flows with
 //! start times, sizes, weights and caps, an [`Order`] among them, and [`Background`] traffic. [`simulate`] gives the
 //! [`Outcome`]; [`rates`] the rates of flows that are all there at once.
 //!
@@ -11,7 +11,8 @@
 //! always give the same output.
 //!
 //! ```
-//! use gavotte_fluid::{BitsPerSec, Flows, Topology, TopologyParts, Workload, simulate};
+//! use gavotte_fluid::{Flows, Topology, TopologyParts, Workload, simulate};
+//! use gavotte_net::BitsPerSec;
 //!
 //! let gigabit = BitsPerSec::new(1e9).unwrap();
 //! let network = Topology::new(TopologyParts::racks(4, 2, gigabit, gigabit))?;
@@ -24,6 +25,7 @@
 //! ```
 
 mod background;
+mod checks;
 mod error;
 mod network;
 mod order;
@@ -35,17 +37,14 @@ mod switches;
 mod table;
 mod topology;
 mod traffic;
-mod units;
 mod workload;
 
 pub use background::{Background, Pattern};
 pub use error::FluidError;
-pub use network::{Group, Network, NetworkHost, NetworkParts, Sharing};
 pub use order::Order;
 pub use outcome::{LinkUse, Outcome};
 pub use platform::{LinkId, Platform};
 pub use run::{rates, simulate};
 pub use table::{FlowTable, write_finish};
-pub use topology::{Host, Machine, Switch, Topology, TopologyParts, Uplink};
-pub use units::BitsPerSec;
+pub use topology::{Machine, Switch, Topology, TopologyParts, Uplink};
 pub use workload::{Flows, Workload};

@@ -1,6 +1,8 @@
 //! Which flows wait for which: a directed graph without circles.
 
-use crate::error::{FluidError, check_index};
+use gavotte_net::check_index;
+
+use crate::error::FluidError;
 
 /// Dependencies between the flows of a workload.
 ///
@@ -28,7 +30,7 @@ impl Order {
     /// For each pair `(a, b)`, flow `b` starts when flow `a` is done, or later. A pair given twice counts once.
     ///
     /// # Errors
-    /// [`FluidError::Index`] for a flow that does not exist, [`FluidError::OrderCircle`] if flows wait for each other.
+    /// [`FluidError::Input`] for a flow that does not exist, [`FluidError::OrderCircle`] if flows wait for each other.
     pub fn edges(flows: usize, pairs: &[(u32, u32)]) -> Result<Self, FluidError> {
         for (number, &(before, after)) in pairs.iter().enumerate() {
             for flow in [before, after] {

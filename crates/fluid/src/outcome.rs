@@ -1,7 +1,8 @@
 //! What a simulation tells.
 
+use gavotte_net::BitsPerSec;
+
 use crate::platform::LinkId;
-use crate::units::BitsPerSec;
 
 /// What a link carried.
 #[derive(Clone, Copy, Debug, PartialEq)]

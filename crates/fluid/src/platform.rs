@@ -1,6 +1,6 @@
 //! What flows run over: links with rates, and the links between each two hosts.
 
-use crate::units::BitsPerSec;
+use gavotte_net::BitsPerSec;
 
 /// Number of a directed link of a [`Platform`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,17 +26,4 @@ pub trait Platform: Sync {
 
     /// The link in words, such as "up link of tor0".
     fn link_name(&self, link: LinkId) -> String;
-}
-
-/// Where `link` is in a numbering that gives each of `sizes` a run of its own: which run, and the place in it. Past all
-/// of them is one more run without end.
-pub(crate) fn run_of(link: LinkId, sizes: &[usize]) -> (usize, usize) {
-    let mut place = link.0 as usize;
-    for (run, &size) in sizes.iter().enumerate() {
-        if place < size {
-            return (run, place);
-        }
-        place -= size;
-    }
-    (sizes.len(), place)
 }

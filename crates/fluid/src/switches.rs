@@ -1,7 +1,9 @@
 //! Ways through a hierarchy of switches: the one way of a tree, or equal-cost ways (ECMP) where switches have several
 //! uplinks, as in leaf-spine fabrics and fat-trees.
 
-use crate::error::{FluidError, check_index};
+use gavotte_net::check_index;
+
+use crate::error::FluidError;
 
 /// "No way" in a table of hops.
 const NONE: u8 = u8::MAX;
@@ -54,10 +56,7 @@ impl Switches {
             }
             uplinks.push(list);
         }
-        let top_down = top_down(&uplinks).map_err(|switch| FluidError::Circle {
-            what: "switch",
-            name: name(switch),
-        })?;
+        let top_down = top_down(&uplinks).map_err(|switch| FluidError::Circle(name(switch)))?;
         let ways = if uplinks.iter().all(|list| list.len() <= 1) {
             let mut depth = vec![0; count];
             for &switch in &top_down {

@@ -183,7 +183,7 @@ impl Header {
                 }
                 (Some(_), Some(_)) => {
                     return Err(FluidError::Table(format!(
-                        "line 1: the column `{column}` is there twice"
+                        "line 1: the column `{column}` appears twice"
                     )));
                 }
             };
@@ -230,7 +230,7 @@ impl Row<'_> {
             let last = count.saturating_sub(1);
             self.error(
                 field,
-                format!("there is no host `{text}`; use a name of the network or a number from 0 to {last}"),
+                format!("no host `{text}`; use a host of the network or a number from 0 to {last}"),
             )
         })
     }

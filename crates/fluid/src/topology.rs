@@ -1,9 +1,10 @@
 //! A described network: hosts on machines on switches (the Topology of the file formats).
 
-use crate::error::{FluidError, check_index};
-use crate::platform::{LinkId, Platform, run_of};
+use gavotte_net::{BitsPerSec, Host, check_index};
+
+use crate::error::FluidError;
+use crate::platform::{LinkId, Platform};
 use crate::switches::{Hop, Switches, mix};
-use crate::units::BitsPerSec;
 
 /// A link from a switch to the one above.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,19 +37,6 @@ pub struct Machine {
     pub rate: BitsPerSec,
     /// Rate from each host to each other inside the machine.
     pub machine_rate: BitsPerSec,
-}
-
-/// A host (VM).
-#[derive(Clone, Debug, PartialEq)]
-pub struct Host {
-    /// For messages.
-    pub name: String,
-    /// Index of its machine.
-    pub machine: usize,
-    /// Cap on what it sends to other machines.
-    pub egress: BitsPerSec,
-    /// Cap on what it receives from other machines.
-    pub ingress: BitsPerSec,
 }
 
 /// A description of a network, unchecked.
@@ -88,6 +76,9 @@ enum Kind {
     Down(usize),
     Inside(usize, usize),
 }
+
+/// How many links of a kind there are, and the kind.
+type Run = (usize, fn(usize) -> Kind);
 
 impl TopologyParts {
     /// Hosts numbered from zero, split evenly and in order over racks, each rack with an uplink to one core switch.
@@ -206,15 +197,22 @@ impl Topology {
 
     fn kind(&self, link: LinkId) -> Kind {
         let (hosts, machines, edges) = (self.parts.hosts.len(), self.parts.machines.len(), self.edges.len());
-        match run_of(link, &[hosts, hosts, machines, machines, edges, edges]) {
-            (0, host) => Kind::Egress(host),
-            (1, host) => Kind::Ingress(host),
-            (2, machine) => Kind::NicUp(machine),
-            (3, machine) => Kind::NicDown(machine),
-            (4, edge) => Kind::Up(edge),
-            (5, edge) => Kind::Down(edge),
-            (_, pair) => Kind::Inside(pair / hosts, pair % hosts),
+        let runs: [Run; 6] = [
+            (hosts, Kind::Egress),
+            (hosts, Kind::Ingress),
+            (machines, Kind::NicUp),
+            (machines, Kind::NicDown),
+            (edges, Kind::Up),
+            (edges, Kind::Down),
+        ];
+        let mut place = link.0 as usize;
+        for (count, kind) in runs {
+            if place < count {
+                return kind(place);
+            }
+            place -= count;
         }
+        Kind::Inside(place / hosts, place % hosts)
     }
 
     fn uplink(&self, edge: usize) -> &Uplink {

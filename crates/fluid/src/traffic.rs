@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use gavotte_net::BitsPerSec;
+
 use crate::outcome::LinkUse;
 use crate::platform::{LinkId, Platform};
 use crate::sharing::{Finished, Index, Sharing, Slot};
-use crate::units::BitsPerSec;
 
 /// A flow to start.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,10 @@
 //! What runs over a platform: flows, their order, and traffic in the background.
 
-use crate::background::Background;
-use crate::error::{FluidError, check_index, check_length, check_value};
-use crate::order::Order;
+use gavotte_net::{InputError, check_index, check_length, check_value};
 
-/// Weights from here ...
-const LEAST_WEIGHT: f64 = 1e-3;
-/// ... to here: six decades, so that sums of weights keep nine digits of the least.
-const MOST_WEIGHT: f64 = 1e3;
+use crate::background::Background;
+use crate::checks::{check_cap, check_weight};
+use crate::order::Order;
 
 /// Flows in columns, one row a flow. Borrowed, so that arrays of any origin serve without a copy.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,7 +54,7 @@ impl<'a> Workload<'a> {
         }
     }
 
-    pub(crate) fn check(&self, hosts: usize) -> Result<(), FluidError> {
+    pub(crate) fn check(&self, hosts: usize) -> Result<(), InputError> {
         self.flows.check(hosts)?;
         if let Some(order) = self.order {
             check_length("the order of flows", order.flow_count(), self.flows.len())?;
@@ -101,7 +98,7 @@ impl Flows<'_> {
         self.label.map_or(flow as u64, |column| column[flow])
     }
 
-    fn check(&self, hosts: usize) -> Result<(), FluidError> {
+    fn check(&self, hosts: usize) -> Result<(), InputError> {
         let count = self.len();
         check_length("the column `target`", self.target.len(), count)?;
         check_length("the column `bytes`", self.bytes.len(), count)?;
@@ -120,7 +117,7 @@ impl Flows<'_> {
         Ok(())
     }
 
-    fn check_flow(&self, flow: usize, hosts: usize) -> Result<(), FluidError> {
+    fn check_flow(&self, flow: usize, hosts: usize) -> Result<(), InputError> {
         let of = |column: &'static str| move || format!("{column} of flow {flow}");
         check_index(of("the source"), self.source[flow] as usize, hosts)?;
         check_index(of("the target"), self.target[flow] as usize, hosts)?;
@@ -136,17 +133,4 @@ impl Flows<'_> {
         check_weight(of("the weight"), self.weight(flow))?;
         check_cap(of("cap_bps"), self.cap_bps(flow))
     }
-}
-
-pub(crate) fn check_weight(what: impl Fn() -> String, weight: f64) -> Result<(), FluidError> {
-    check_value(
-        what,
-        weight,
-        (LEAST_WEIGHT..=MOST_WEIGHT).contains(&weight),
-        "from 0.001 to 1000",
-    )
-}
-
-pub(crate) fn check_cap(what: impl Fn() -> String, cap_bps: f64) -> Result<(), FluidError> {
-    check_value(what, cap_bps, cap_bps > 0.0, "above zero bit/s (infinity means no cap)")
 }

@@ -10,6 +10,8 @@ pub const QUIET_WHEN_EMPTY: Duration = Duration::from_millis(200);
 pub const MAX_QUIET: Duration = Duration::from_millis(500);
 /// Longest wait after the sender is done, however busily packets still come out of a shaper's queue.
 pub const MAX_DRAIN: Duration = Duration::from_secs(5);
+/// How often a receiver that hears nothing looks whether it is still wanted.
+pub const GLANCE: Duration = Duration::from_millis(5);
 
 /// Decides how long the receiver of a train keeps listening. The clock comes in as an argument.
 ///
@@ -47,6 +49,12 @@ impl Drain {
         self.first_packet.get_or_insert(now);
         self.last_packet = Some(now);
         self.packets = self.packets.saturating_add(count);
+    }
+
+    /// Until when to listen before asking again; `None` when it is time to stop.
+    pub fn listen(&self, now: Instant) -> Option<Instant> {
+        let stop_at = self.stop_at();
+        (now < stop_at).then(|| stop_at.min(now + GLANCE))
     }
 
     /// When to stop if nothing more happens.

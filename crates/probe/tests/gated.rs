@@ -3,6 +3,7 @@
 mod simulation;
 
 use std::path::Path;
+use std::time::Duration;
 
 use gavotte_probe::gated::{Limit, Refusal, Train, Verdict, enough, estimate, parse_trace, write_trace};
 use proptest::prelude::*;
@@ -165,7 +166,8 @@ fn quiet_simulated_buckets_are_all_answered() {
                 jitter_ns: 10_000.0,
                 ..Shaped::default()
             };
-            let answer = estimate(&simulate(&path)).unwrap_or_else(|refusal| panic!("{path:?}: {refusal}"));
+            let (_, report) = simulate(&path);
+            let answer = report.answer.unwrap_or_else(|refusal| panic!("{path:?}: {refusal}"));
             assert_eq!(answer.verdict, Verdict::PathLimited, "{path:?}");
             assert!((answer.rate_bps / rate_bps - 1.0).abs() < 0.003, "{path:?}: {answer:?}");
             let depth = answer.bucket_bytes.unwrap();
@@ -174,6 +176,99 @@ fn quiet_simulated_buckets_are_all_answered() {
                 "{path:?}: {depth}"
             );
         }
+    }
+}
+
+/// A path with a bucket of 1 MB before 200 Mbit/s, where `change` is all that goes wrong.
+fn path(change: impl FnOnce(&mut Shaped)) -> Shaped {
+    let mut path = Shaped {
+        rate_bps: 2e8,
+        bucket_bytes: 1e6,
+        ..Shaped::default()
+    };
+    change(&mut path);
+    path
+}
+
+#[test]
+fn a_train_ends_when_its_receiver_has_enough() {
+    let (end, report) = simulate(&path(|_| ()));
+    assert_eq!(report.train.limit, Limit::Enough);
+    assert!(!end.out_of_bytes && !end.out_of_time);
+    // The bucket, 0.1 s of the rate, and what was under way in the end.
+    assert!(u64::from(end.packets) * 1514 < 3_600_000, "{end:?}");
+    let held = simulate(&path(|path| path.hold = Duration::from_millis(300))).0;
+    assert!(u64::from(held.packets) * 1514 > 1_000_000 + 7_400_000, "{held:?}");
+}
+
+#[test]
+fn a_train_ends_with_its_bytes_and_its_time() {
+    let (end, report) = simulate(&path(|path| path.max_packets = 500));
+    assert!(end.out_of_bytes && end.packets == 500);
+    assert_eq!(report.train.limit, Limit::Bytes);
+    assert_eq!(report.answer.unwrap().verdict, Verdict::BucketNotExhausted);
+    let (end, report) = simulate(&path(|path| path.max_time = Duration::from_millis(20)));
+    assert!(end.out_of_time);
+    assert_eq!(report.train.limit, Limit::Time);
+}
+
+#[test]
+fn a_sender_without_answers_goes_on_slowly() {
+    let (end, report) = simulate(&path(|path| path.lost_acks = 1.0));
+    assert!(end.out_of_time);
+    // The first window, then a packet each 20 ms.
+    assert!((173 + 45..=173 + 50).contains(&end.packets), "{end:?}");
+    assert_eq!(report.train.arrivals.len(), end.packets as usize);
+}
+
+#[test]
+fn a_dead_path_is_left_soon() {
+    let (end, report) = simulate(&path(|path| path.loss = 1.0));
+    assert!(end.out_of_time && end.packets < 1_000);
+    assert_eq!(report.answer, Err(Refusal::Silent(0)));
+}
+
+#[test]
+fn what_does_not_touch_the_queue_leaves_the_answer_as_it_is() {
+    type Change = fn(&mut Shaped);
+    let changes: [(&str, Change); 6] = [
+        ("lost answers", |path| path.lost_acks = 0.5),
+        ("lost packets", |path| path.loss = 0.001),
+        ("overtaking", |path| path.reordered = 0.001),
+        ("a slow receiver", |path| path.read_ns = 20_000.0),
+        ("a small buffer", |path| path.buffer_packets = 20),
+        ("a clock that is set a little", |path| {
+            (path.step_at_ns, path.step_ns) = (25_000_000, 300_000);
+        }),
+    ];
+    for (what, change) in changes {
+        let path = path(change);
+        let (_, report) = simulate(&path);
+        let answer = report.answer.unwrap_or_else(|refusal| panic!("{what}: {refusal}"));
+        assert_eq!(answer.verdict, Verdict::PathLimited, "{what}");
+        assert!(
+            (answer.rate_bps / path.rate_bps - 1.0).abs() < 0.01,
+            "{what}: {answer:?}"
+        );
+    }
+}
+
+#[test]
+fn what_the_receivers_own_buffer_drops_is_not_lost_on_the_path() {
+    let (end, report) = simulate(&path(|path| {
+        path.buffer_packets = 12;
+        path.read_ns = 40_000.0;
+    }));
+    let dropped = report.train.arrivals.last().unwrap().overflow;
+    assert!(dropped > 20 && report.train.arrivals.len() < end.packets as usize);
+    assert!(report.answer.is_ok_and(|answer| answer.loss < 1e-9), "{dropped}");
+}
+
+#[test]
+fn a_clock_that_is_set_far_is_refused() {
+    for step_ns in [-3_600_000_000_000, -1_000_000, 1_000_000, 3_600_000_000_000] {
+        let (_, report) = simulate(&path(|path| (path.step_at_ns, path.step_ns) = (25_000_000, step_ns)));
+        assert_eq!(report.answer, Err(Refusal::ClockStepped), "{step_ns} ns");
     }
 }
 
@@ -188,14 +283,22 @@ proptest! {
         line_ns in 1_000.0..9_000.0,
         jitter_ns in 0.0..60_000.0,
         loss in prop_oneof![Just(0.0), 0.0..0.05],
+        reordered in prop_oneof![Just(0.0), 0.0..0.05],
+        lost_acks in prop_oneof![Just(0.0), 0.0..0.5],
         stalls in 0.0..0.05,
         late_stamps in 0.0..0.02,
+        read_ns in prop_oneof![Just(500.0), 500.0..10_000.0],
+        buffer_packets in prop_oneof![Just(14_000usize), 16..500usize],
+        step_at_ns in 0u64..100_000_000,
+        step_ns in prop_oneof![Just(0), -600_000i64..600_000],
         seed: u64,
     ) {
-        let path = Shaped { rate_bps: 1e6 * rate_mbps, bucket_bytes, queue_bytes, line_ns, jitter_ns, loss, stalls, late_stamps, seed };
-        let train = simulate(&path);
-        let answer = estimate(&train);
-        if let Ok(answer) = answer
+        let path = Shaped {
+            rate_bps: 1e6 * rate_mbps, bucket_bytes, queue_bytes, line_ns, jitter_ns, loss, reordered, lost_acks, stalls, late_stamps,
+            read_ns, buffer_packets, step_at_ns, step_ns, seed, ..Shaped::default()
+        };
+        let (_, report) = simulate(&path);
+        if let Ok(answer) = report.answer
             && answer.verdict == Verdict::PathLimited
         {
             // What is lost behind the shaper does not arrive.

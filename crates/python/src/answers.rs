@@ -13,7 +13,7 @@ pub(crate) struct Completion {
 impl Completion {
     pub(crate) fn of(problem: &gavotte_assign::Problem, completion: &gavotte_assign::Completion) -> Self {
         let named = |worst: gavotte_assign::Bottleneck| Bottleneck {
-            link: problem.link_name(worst.link),
+            link: problem.network().link_name(worst.link),
             phase: worst.phase,
             bytes: worst.bytes,
             rate_bps: worst.rate_bps,
@@ -68,7 +68,7 @@ pub(crate) struct Explanation {
 impl Explanation {
     pub(crate) fn of(problem: &gavotte_assign::Problem, assignment: &gavotte_assign::Assignment) -> Self {
         let named = |time: gavotte_assign::LinkTime| LinkTime {
-            link: problem.link_name(time.link),
+            link: problem.network().link_name(time.link),
             phase: time.phase,
             bytes: time.bytes,
             load_bytes: time.load_bytes,
@@ -113,14 +113,14 @@ impl Compact {
             let later = others.iter().copied().filter(move |&other| other >= unit);
             later.map(move |other| (unit, other)).collect::<Vec<_>>()
         };
-        let offered = |host: &gavotte_assign::Host| gavotte_assign::Cores::offered(host.cpus).nanos();
+        let offered = |room: &gavotte_assign::Capacity| gavotte_assign::Cores::offered(room.cpus).nanos();
         Self {
             members: units.members.clone(),
             unit_of: units.unit_of.clone(),
             nano_cores: units.cores.clone(),
             memory_bytes: units.memory_bytes.clone(),
-            host_nano_cores: problem.hosts().iter().map(offered).collect(),
-            host_memory_bytes: problem.hosts().iter().map(|host| host.memory_bytes).collect(),
+            host_nano_cores: problem.capacity().iter().map(offered).collect(),
+            host_memory_bytes: problem.capacity().iter().map(|room| room.memory_bytes).collect(),
             allowed: units.allowed.iter().map(|mask| mask.as_ref().map(listed)).collect(),
             edges: units
                 .edges

@@ -1,10 +1,12 @@
 //! Errors of the other crates as Python exceptions.
 
 use gavotte_assign::{PlaceError, ProblemError, UnknownPolicy};
+use gavotte_net::NetworkError;
 use pyo3::exceptions::PyValueError;
 use pyo3::types::{IntoPyDict, PyAnyMethods};
-use pyo3::{PyErr, Python};
+use pyo3::{PyErr, PyTypeInfo, Python};
 
+pyo3::import_exception!(gavotte.errors, GavotteError);
 pyo3::import_exception!(gavotte.errors, InfeasibleError);
 
 /// An error on its way to Python.
@@ -13,10 +15,18 @@ pub(crate) enum Error {
     Value(String),
     /// No answer under the constraints: `gavotte.errors.InfeasibleError`.
     Infeasible { message: String, hint: &'static str },
+    /// A pair of hosts whose rate is needed and not known: `gavotte.errors.GavotteError`.
+    UnknownPair(String, String),
 }
 
 impl From<ProblemError> for Error {
     fn from(error: ProblemError) -> Self {
+        Self::Value(error.to_string())
+    }
+}
+
+impl From<NetworkError> for Error {
+    fn from(error: NetworkError) -> Self {
         Self::Value(error.to_string())
     }
 }
@@ -47,12 +57,20 @@ impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
         match error {
             Error::Value(message) => PyValueError::new_err(message),
-            Error::Infeasible { message, hint } => Python::attach(|py| {
-                let raised = [("hint", hint)]
-                    .into_py_dict(py)
-                    .and_then(|hint| py.get_type::<InfeasibleError>().call((message,), Some(&hint)));
-                raised.map_or_else(|error| error, PyErr::from_value)
-            }),
+            Error::Infeasible { message, hint } => hinted::<InfeasibleError>(message, hint),
+            Error::UnknownPair(source, target) => hinted::<GavotteError>(
+                format!("the network does not say how fast {source} sends to {target}"),
+                "measure that pair, or set its rate_bps",
+            ),
         }
     }
+}
+
+/// An exception with a hint.
+fn hinted<E: PyTypeInfo>(message: String, hint: &str) -> PyErr {
+    Python::attach(|py| {
+        let hint = [("hint", hint)].into_py_dict(py);
+        let raised = hint.and_then(|hint| py.get_type::<E>().call((message,), Some(&hint)));
+        raised.map_or_else(|error| error, PyErr::from_value)
+    })
 }

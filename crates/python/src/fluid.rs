@@ -1,13 +1,17 @@
 //! The flow simulator: platforms, runs over them, and flow lists as files.
 
+use std::sync::Arc;
+
 use gavotte_fluid as fluid;
-use gavotte_fluid::{BitsPerSec, FluidError};
+use gavotte_fluid::FluidError;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::Error;
+use crate::network::Network;
+use crate::topology::TopologyOf;
 
 impl From<FluidError> for Error {
     fn from(error: FluidError) -> Self {
@@ -18,39 +22,7 @@ impl From<FluidError> for Error {
 /// What flows run over, checked.
 #[pyclass(frozen, module = "gavotte._core")]
 pub(crate) struct Platform {
-    inner: Box<dyn fluid::Platform + Send>,
-}
-
-/// A switch: its name, and for each uplink the switch above with the rates up and down.
-#[derive(FromPyObject)]
-struct SwitchOf {
-    name: String,
-    uplinks: Vec<(usize, f64, f64)>,
-}
-
-#[derive(FromPyObject)]
-struct MachineOf {
-    name: String,
-    switch: usize,
-    rate_bps: f64,
-    machine_rate_bps: f64,
-}
-
-#[derive(FromPyObject)]
-struct HostOf {
-    name: String,
-    machine: usize,
-    egress_bps: f64,
-    ingress_bps: f64,
-}
-
-#[derive(FromPyObject)]
-struct GroupOf {
-    name: String,
-    members: Vec<usize>,
-    up_bps: f64,
-    down_bps: f64,
-    parent: Option<usize>,
+    inner: Arc<dyn fluid::Platform + Send + Sync>,
 }
 
 /// Columns of the flows, read where they are.
@@ -128,105 +100,25 @@ impl BackgroundOf {
 impl Platform {
     /// A described network.
     #[staticmethod]
-    fn topology(switches: Vec<SwitchOf>, machines: Vec<MachineOf>, hosts: Vec<HostOf>, seed: u64) -> PyResult<Self> {
-        let switch = |SwitchOf { name, uplinks }: SwitchOf| {
-            let uplink = |(parent, up, down): (usize, f64, f64)| {
-                let (up, down) = (rate(&name, up)?, rate(&name, down)?);
-                Ok(fluid::Uplink { parent, up, down })
-            };
-            let uplinks = uplinks.into_iter().map(uplink).collect::<PyResult<_>>()?;
-            Ok(fluid::Switch { name, uplinks })
-        };
-        let machine = |MachineOf {
-                           name,
-                           switch,
-                           rate_bps,
-                           machine_rate_bps,
-                       }: MachineOf| {
-            let (rate, machine_rate) = (rate(&name, rate_bps)?, rate(&name, machine_rate_bps)?);
-            Ok(fluid::Machine {
-                name,
-                switch,
-                rate,
-                machine_rate,
-            })
-        };
-        let host = |HostOf {
-                        name,
-                        machine,
-                        egress_bps,
-                        ingress_bps,
-                    }: HostOf| {
-            let (egress, ingress) = (rate(&name, egress_bps)?, rate(&name, ingress_bps)?);
-            Ok(fluid::Host {
-                name,
-                machine,
-                egress,
-                ingress,
-            })
-        };
-        let parts = fluid::TopologyParts {
-            switches: switches.into_iter().map(switch).collect::<PyResult<_>>()?,
-            machines: machines.into_iter().map(machine).collect::<PyResult<_>>()?,
-            hosts: hosts.into_iter().map(host).collect::<PyResult<_>>()?,
-            seed,
-        };
-        let topology = fluid::Topology::new(parts).map_err(Error::from)?;
-        Ok(Self {
-            inner: Box::new(topology),
-        })
+    fn topology(topology: TopologyOf, payload_share: f64, seed: u64) -> PyResult<Self> {
+        let inner = Arc::new(topology.checked(payload_share, seed)?);
+        Ok(Self { inner })
     }
 
     /// A measured network.
     #[staticmethod]
-    fn network(
-        hosts: Vec<HostOf>,
-        rate_bps: PyReadonlyArray2<'_, f64>,
-        latency_s: PyReadonlyArray2<'_, f64>,
-        groups: Vec<GroupOf>,
-        sharing: &str,
-    ) -> PyResult<Self> {
-        let host = |HostOf {
-                        name,
-                        machine,
-                        egress_bps,
-                        ingress_bps,
-                    }: HostOf| {
-            let (egress, ingress) = (rate(&name, egress_bps)?, rate(&name, ingress_bps)?);
-            Ok(fluid::NetworkHost {
-                name,
-                machine,
-                egress,
-                ingress,
-            })
-        };
-        let group = |GroupOf {
-                         name,
-                         members,
-                         up_bps,
-                         down_bps,
-                         parent,
-                     }: GroupOf| {
-            let (up, down) = (rate(&name, up_bps)?, rate(&name, down_bps)?);
-            Ok(fluid::Group {
-                name,
-                members,
-                up,
-                down,
-                parent,
-            })
-        };
-        let parts = fluid::NetworkParts {
-            hosts: hosts.into_iter().map(host).collect::<PyResult<_>>()?,
-            rate_bps: rate_bps.as_array().iter().copied().collect(),
-            latency_s: Some(latency_s.as_array().iter().copied().collect()),
-            groups: groups.into_iter().map(group).collect::<PyResult<_>>()?,
-            sharing: sharing.parse().map_err(Error::from)?,
-        };
-        let network = fluid::Network::new(parts).map_err(Error::from)?;
-        Ok(Self {
-            inner: Box::new(network),
-        })
+    fn network(network: &Network) -> Self {
+        let inner: Arc<gavotte_net::Network> = Arc::clone(&network.0);
+        Self { inner }
+    }
+
+    /// The limited links from one host to another, each with its rate.
+    fn links(&self, source: usize, target: usize) -> Vec<(u64, f64)> {
+        let mut path = Vec::new();
+        self.inner.route(source, target, 0, &mut path);
+        let rated = path.into_iter().map(|link| (link, self.inner.rate(link)));
+        let limited = rated.filter(|(_, rate)| rate.is_limited());
+        limited.map(|(link, rate)| (link.0, rate.bps())).collect()
     }
 
     /// Runs flows.
@@ -264,7 +156,7 @@ impl Platform {
             until_s,
             seed,
         };
-        let platform: &(dyn fluid::Platform + Send) = &*self.inner;
+        let platform = &*self.inner;
         let outcome = py
             .detach(|| fluid::simulate(platform, &workload))
             .map_err(Error::from)?;
@@ -274,7 +166,7 @@ impl Platform {
     /// Max-min fair rates of flows that are all there at once.
     fn rates<'py>(&self, py: Python<'py>, flows: FlowsOf<'_>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let flows = flows.flows()?;
-        let platform: &(dyn fluid::Platform + Send) = &*self.inner;
+        let platform = &*self.inner;
         Ok(py
             .detach(|| fluid::rates(platform, flows))
             .map_err(Error::from)?
@@ -372,14 +264,6 @@ pub(crate) fn format_finish<'py>(
     let rows = ids.iter().map(String::as_str).zip(finish_s.as_slice()?.iter().copied());
     fluid::write_finish(&mut written, rows)?;
     Ok(PyBytes::new(py, &written))
-}
-
-fn rate(name: &str, bps: f64) -> PyResult<BitsPerSec> {
-    BitsPerSec::new(bps).ok_or_else(|| {
-        PyValueError::new_err(format!(
-            "a rate of `{name}` is {bps} bit/s; it must be above zero (inf = unlimited)"
-        ))
-    })
 }
 
 /// A row of an edge list.

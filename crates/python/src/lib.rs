@@ -7,8 +7,10 @@ mod collective;
 mod constant;
 mod errors;
 mod fluid;
+mod network;
 mod problem;
 mod ring;
+mod topology;
 
 /// The compiled half of Gavotte; private, use the package's own modules.
 #[pyo3::pymodule(gil_used = false)]
@@ -23,6 +25,8 @@ mod _core {
     use crate::constant::{column_quantile, ecef_tree, mode, principal};
     #[pymodule_export]
     use crate::fluid::{FlowList, Platform, Simulated, format_finish, parse_flows};
+    #[pymodule_export]
+    use crate::network::Network;
     #[pymodule_export]
     use crate::problem::{Problem, policies};
     #[pymodule_export]

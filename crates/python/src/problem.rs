@@ -1,10 +1,11 @@
 //! Placement: `Problem` and what its methods return.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gavotte_assign::{
-    Assignment, Group, Host, Load, MaxHosts, MaxLatency, MaxPrice, Parts, Rules, Search, Sharing, Task, Transfer,
+    Assignment, Capacity, Load, MaxHosts, MaxLatency, MaxPrice, Parts, Rules, Search, Task, Transfer,
 };
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
@@ -12,6 +13,7 @@ use pyo3::prelude::*;
 
 use crate::answers::{Compact, Completion, Explanation, Found};
 use crate::errors::Error;
+use crate::network::Network;
 
 /// Names of the policies that place in one pass, the best known first.
 #[pyfunction]
@@ -47,7 +49,7 @@ impl Tasks<'_> {
     }
 }
 
-/// Columns of the transfers.
+/// Columns of transfers between tasks, or of what is under way between hosts.
 #[derive(FromPyObject)]
 struct Transfers<'py> {
     source: PyReadonlyArray1<'py, u32>,
@@ -57,76 +59,31 @@ struct Transfers<'py> {
 }
 
 impl Transfers<'_> {
-    fn into_transfers(self) -> PyResult<Vec<Transfer>> {
+    /// What `build` makes of each: of source, target, bytes and phase.
+    fn each<T>(&self, build: impl Fn(usize, usize, u64, u32) -> T) -> PyResult<Vec<T>> {
         let (source, target) = (self.source.as_array(), self.target.as_array());
         let (bytes, phase) = (self.bytes.as_array(), self.phase.as_array());
         same_length("transfers", source.len(), &[target.len(), bytes.len(), phase.len()])?;
-        let build = |t: usize| Transfer {
-            source: source[t] as usize,
-            target: target[t] as usize,
-            bytes: bytes[t],
-            phase: phase[t],
-        };
-        Ok((0..source.len()).map(build).collect())
+        let row = |t: usize| build(source[t] as usize, target[t] as usize, bytes[t], phase[t]);
+        Ok((0..source.len()).map(row).collect())
     }
 }
 
-/// Columns of the hosts.
+/// Columns of the room on hosts.
 #[derive(FromPyObject)]
-struct Hosts<'py> {
-    names: Vec<String>,
+struct RoomOf<'py> {
     cpus: PyReadonlyArray1<'py, f64>,
     memory_bytes: PyReadonlyArray1<'py, u64>,
-    machine: PyReadonlyArray1<'py, u32>,
-    egress_bps: PyReadonlyArray1<'py, f64>,
-    ingress_bps: PyReadonlyArray1<'py, f64>,
 }
 
-impl Hosts<'_> {
-    fn into_hosts(self) -> PyResult<Vec<Host>> {
+impl RoomOf<'_> {
+    fn into_capacity(self) -> PyResult<Vec<Capacity>> {
         let (cpus, memory) = (self.cpus.as_array(), self.memory_bytes.as_array());
-        let (egress, ingress) = (self.egress_bps.as_array(), self.ingress_bps.as_array());
-        let machine = self.machine.as_array();
-        let lengths = [cpus.len(), memory.len(), egress.len(), ingress.len(), machine.len()];
-        same_length("hosts", self.names.len(), &lengths)?;
-        let build = |(m, name)| Host {
-            name,
-            cpus: cpus[m],
-            memory_bytes: memory[m],
-            machine: machine[m] as usize,
-            egress_bps: egress[m],
-            ingress_bps: ingress[m],
-        };
-        Ok(self.names.into_iter().enumerate().map(build).collect())
-    }
-}
-
-/// One group of hosts.
-#[derive(FromPyObject)]
-struct GroupOf {
-    name: String,
-    members: Vec<usize>,
-    up_bps: f64,
-    down_bps: f64,
-    parent: Option<usize>,
-}
-
-impl From<GroupOf> for Group {
-    fn from(group: GroupOf) -> Self {
-        let GroupOf {
-            name,
-            members,
-            up_bps,
-            down_bps,
-            parent,
-        } = group;
-        Self {
-            name,
-            members,
-            up_bps,
-            down_bps,
-            parent,
-        }
+        same_length("room", cpus.len(), &[memory.len()])?;
+        let both = cpus.iter().zip(memory);
+        Ok(both
+            .map(|(&cpus, &memory_bytes)| Capacity { cpus, memory_bytes })
+            .collect())
     }
 }
 
@@ -137,7 +94,6 @@ struct RulesOf<'py> {
     together: Vec<Vec<usize>>,
     max_latency: Vec<(usize, usize, f64)>,
     max_hosts: Vec<(Vec<usize>, usize)>,
-    latency_s: PyReadonlyArray2<'py, f64>,
     max_price: Option<(Vec<f64>, PyReadonlyArray2<'py, f64>, f64)>,
 }
 
@@ -157,37 +113,12 @@ impl From<RulesOf<'_>> for Rules {
                 .into_iter()
                 .map(|(tasks, most)| MaxHosts { tasks, most })
                 .collect(),
-            latency_s: rules.latency_s.as_array().iter().copied().collect(),
             max_price: rules.max_price.map(|(host, per_byte, most)| MaxPrice {
                 host,
                 per_byte: per_byte.as_array().iter().copied().collect(),
                 most,
             }),
         }
-    }
-}
-
-/// Columns of what is under way already.
-#[derive(FromPyObject)]
-struct Loads<'py> {
-    source: PyReadonlyArray1<'py, u32>,
-    target: PyReadonlyArray1<'py, u32>,
-    bytes: PyReadonlyArray1<'py, u64>,
-    phase: PyReadonlyArray1<'py, u32>,
-}
-
-impl Loads<'_> {
-    fn into_loads(self) -> PyResult<Vec<Load>> {
-        let (source, target) = (self.source.as_array(), self.target.as_array());
-        let (bytes, phase) = (self.bytes.as_array(), self.phase.as_array());
-        same_length("loads", source.len(), &[target.len(), bytes.len(), phase.len()])?;
-        let build = |l: usize| Load {
-            source: source[l] as usize,
-            target: target[l] as usize,
-            bytes: bytes[l],
-            phase: phase[l],
-        };
-        Ok((0..source.len()).map(build).collect())
     }
 }
 
@@ -205,35 +136,33 @@ impl Problem {
     )]
     fn new(
         py: Python<'_>,
+        network: &Network,
         tasks: Tasks<'_>,
         transfers: Transfers<'_>,
-        hosts: Hosts<'_>,
-        rate_bps: PyReadonlyArray2<'_, f64>,
-        groups: Vec<GroupOf>,
-        sharing: &str,
+        room: RoomOf<'_>,
         rules: RulesOf<'_>,
-        load: Loads<'_>,
+        load: Transfers<'_>,
     ) -> PyResult<Self> {
-        let sharing: Sharing = sharing.parse().map_err(Error::from)?;
-        let hosts = hosts.into_hosts()?;
-        let rates = rate_bps.as_array();
-        if rates.dim() != (hosts.len(), hosts.len()) {
-            let message = format!("the rate matrix is {:?} for {} hosts", rates.dim(), hosts.len());
-            return Err(PyValueError::new_err(message));
-        }
         let parts = Parts {
             tasks: tasks.into_tasks()?,
-            transfers: transfers.into_transfers()?,
-            hosts,
-            rate_bps: rates.iter().copied().collect(),
-            groups: groups.into_iter().map(Group::from).collect(),
-            sharing,
+            transfers: transfers.each(|source, target, bytes, phase| Transfer {
+                source,
+                target,
+                bytes,
+                phase,
+            })?,
+            capacity: room.into_capacity()?,
             rules: rules.into(),
-            load: load.into_loads()?,
+            load: load.each(|source, target, bytes, phase| Load {
+                source,
+                target,
+                bytes,
+                phase,
+            })?,
         };
-        Ok(Self(
-            py.detach(|| gavotte_assign::Problem::new(parts)).map_err(Error::from)?,
-        ))
+        let network = Arc::clone(&network.0);
+        let problem = py.detach(|| gavotte_assign::Problem::new(network, parts));
+        Ok(Self(problem.map_err(Error::from)?))
     }
 
     /// Places the tasks by the policy of this name.

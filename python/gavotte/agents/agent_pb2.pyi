@@ -7,6 +7,40 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class Failure(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FAILURE_UNSPECIFIED: _ClassVar[Failure]
+    FAILURE_INVALID: _ClassVar[Failure]
+    FAILURE_OVER_BUDGET: _ClassVar[Failure]
+    FAILURE_OVER: _ClassVar[Failure]
+    FAILURE_DROPPED: _ClassVar[Failure]
+    FAILURE_UNREACHABLE: _ClassVar[Failure]
+    FAILURE_VANISHED: _ClassVar[Failure]
+    FAILURE_REFUSED: _ClassVar[Failure]
+    FAILURE_CONGESTION: _ClassVar[Failure]
+    FAILURE_LACKING: _ClassVar[Failure]
+    FAILURE_NO_RATE: _ClassVar[Failure]
+    FAILURE_LATE: _ClassVar[Failure]
+    FAILURE_RECEIVER: _ClassVar[Failure]
+    FAILURE_BROKEN: _ClassVar[Failure]
+    FAILURE_HELD: _ClassVar[Failure]
+    FAILURE_NOT_ENROLLED: _ClassVar[Failure]
+    FAILURE_EXISTS: _ClassVar[Failure]
+    FAILURE_UNKNOWN_JOB: _ClassVar[Failure]
+    FAILURE_NOT_READY: _ClassVar[Failure]
+    FAILURE_FULL: _ClassVar[Failure]
+
+class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MODE_EXCLUSIVE: _ClassVar[Mode]
+    MODE_SHARED: _ClassVar[Mode]
+
+class JobState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JOB_STATE_CONNECTING: _ClassVar[JobState]
+    JOB_STATE_READY: _ClassVar[JobState]
+    JOB_STATE_RUNNING: _ClassVar[JobState]
+
 class BulkEngine(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     BULK_ENGINE_OWN: _ClassVar[BulkEngine]
@@ -18,12 +52,50 @@ class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VERDICT_PATH_LIMITED: _ClassVar[Verdict]
     VERDICT_HOST_LIMITED: _ClassVar[Verdict]
     VERDICT_BUCKET_NOT_EXHAUSTED: _ClassVar[Verdict]
+
+class GatedRefusal(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    GATED_REFUSAL_UNSPECIFIED: _ClassVar[GatedRefusal]
+    GATED_REFUSAL_SILENT: _ClassVar[GatedRefusal]
+    GATED_REFUSAL_CLOCK_STEPPED: _ClassVar[GatedRefusal]
+    GATED_REFUSAL_TOO_SHORT: _ClassVar[GatedRefusal]
+    GATED_REFUSAL_UNSTEADY: _ClassVar[GatedRefusal]
+FAILURE_UNSPECIFIED: Failure
+FAILURE_INVALID: Failure
+FAILURE_OVER_BUDGET: Failure
+FAILURE_OVER: Failure
+FAILURE_DROPPED: Failure
+FAILURE_UNREACHABLE: Failure
+FAILURE_VANISHED: Failure
+FAILURE_REFUSED: Failure
+FAILURE_CONGESTION: Failure
+FAILURE_LACKING: Failure
+FAILURE_NO_RATE: Failure
+FAILURE_LATE: Failure
+FAILURE_RECEIVER: Failure
+FAILURE_BROKEN: Failure
+FAILURE_HELD: Failure
+FAILURE_NOT_ENROLLED: Failure
+FAILURE_EXISTS: Failure
+FAILURE_UNKNOWN_JOB: Failure
+FAILURE_NOT_READY: Failure
+FAILURE_FULL: Failure
+MODE_EXCLUSIVE: Mode
+MODE_SHARED: Mode
+JOB_STATE_CONNECTING: JobState
+JOB_STATE_READY: JobState
+JOB_STATE_RUNNING: JobState
 BULK_ENGINE_OWN: BulkEngine
 BULK_ENGINE_IPERF3: BulkEngine
 VERDICT_UNSPECIFIED: Verdict
 VERDICT_PATH_LIMITED: Verdict
 VERDICT_HOST_LIMITED: Verdict
 VERDICT_BUCKET_NOT_EXHAUSTED: Verdict
+GATED_REFUSAL_UNSPECIFIED: GatedRefusal
+GATED_REFUSAL_SILENT: GatedRefusal
+GATED_REFUSAL_CLOCK_STEPPED: GatedRefusal
+GATED_REFUSAL_TOO_SHORT: GatedRefusal
+GATED_REFUSAL_UNSTEADY: GatedRefusal
 
 class HealthRequest(_message.Message):
     __slots__ = ()
@@ -57,6 +129,18 @@ class HealthReply(_message.Message):
     load_1min: float
     def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ..., hostname: _Optional[str] = ..., kernel: _Optional[str] = ..., cpus: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., congestion: _Optional[str] = ..., congestion_available: _Optional[_Iterable[str]] = ..., data_port: _Optional[int] = ..., unix_time_ns: _Optional[int] = ..., run_id: _Optional[str] = ..., load_1min: _Optional[float] = ...) -> None: ...
 
+class LogsRequest(_message.Message):
+    __slots__ = ("entries",)
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    entries: int
+    def __init__(self, entries: _Optional[int] = ...) -> None: ...
+
+class LogsReply(_message.Message):
+    __slots__ = ("entries",)
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, entries: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class Peer(_message.Message):
     __slots__ = ("name", "address", "data_port")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -76,24 +160,98 @@ class Budget(_message.Message):
     def __init__(self, max_bytes: _Optional[int] = ..., max_seconds: _Optional[float] = ...) -> None: ...
 
 class EnrolRequest(_message.Message):
-    __slots__ = ("run_id", "secret", "self", "peers", "budget")
+    __slots__ = ("run_id", "secret", "self", "peers", "budget", "mode", "purpose", "user", "lease_s")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     SECRET_FIELD_NUMBER: _ClassVar[int]
     SELF_FIELD_NUMBER: _ClassVar[int]
     PEERS_FIELD_NUMBER: _ClassVar[int]
     BUDGET_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    PURPOSE_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    LEASE_S_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     secret: bytes
     self: str
     peers: _containers.RepeatedCompositeFieldContainer[Peer]
     budget: Budget
-    def __init__(self_, run_id: _Optional[str] = ..., secret: _Optional[bytes] = ..., self: _Optional[str] = ..., peers: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ...) -> None: ...
+    mode: Mode
+    purpose: str
+    user: str
+    lease_s: float
+    def __init__(self_, run_id: _Optional[str] = ..., secret: _Optional[bytes] = ..., self: _Optional[str] = ..., peers: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., mode: _Optional[_Union[Mode, str]] = ..., purpose: _Optional[str] = ..., user: _Optional[str] = ..., lease_s: _Optional[float] = ...) -> None: ...
 
 class EnrolReply(_message.Message):
     __slots__ = ("budget",)
     BUDGET_FIELD_NUMBER: _ClassVar[int]
     budget: Budget
     def __init__(self, budget: _Optional[_Union[Budget, _Mapping]] = ...) -> None: ...
+
+class RenewRequest(_message.Message):
+    __slots__ = ("run_id",)
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    def __init__(self, run_id: _Optional[str] = ...) -> None: ...
+
+class RenewReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StatusRequest(_message.Message):
+    __slots__ = ("run_id",)
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    def __init__(self, run_id: _Optional[str] = ...) -> None: ...
+
+class StatusReply(_message.Message):
+    __slots__ = ("holds", "beside")
+    HOLDS_FIELD_NUMBER: _ClassVar[int]
+    BESIDE_FIELD_NUMBER: _ClassVar[int]
+    holds: _containers.RepeatedCompositeFieldContainer[HoldStatus]
+    beside: _containers.RepeatedCompositeFieldContainer[Neighbour]
+    def __init__(self, holds: _Optional[_Iterable[_Union[HoldStatus, _Mapping]]] = ..., beside: _Optional[_Iterable[_Union[Neighbour, _Mapping]]] = ...) -> None: ...
+
+class HoldStatus(_message.Message):
+    __slots__ = ("run_id", "user", "purpose", "mode", "age_s", "left_s", "bytes_sent", "jobs")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    PURPOSE_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
+    LEFT_S_FIELD_NUMBER: _ClassVar[int]
+    BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    user: str
+    purpose: str
+    mode: Mode
+    age_s: float
+    left_s: float
+    bytes_sent: int
+    jobs: _containers.RepeatedCompositeFieldContainer[JobStatus]
+    def __init__(self, run_id: _Optional[str] = ..., user: _Optional[str] = ..., purpose: _Optional[str] = ..., mode: _Optional[_Union[Mode, str]] = ..., age_s: _Optional[float] = ..., left_s: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[JobStatus, _Mapping]]] = ...) -> None: ...
+
+class JobStatus(_message.Message):
+    __slots__ = ("id", "kind", "state")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    kind: str
+    state: JobState
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., state: _Optional[_Union[JobState, str]] = ...) -> None: ...
+
+class Neighbour(_message.Message):
+    __slots__ = ("run_id", "user", "purpose", "kind")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    PURPOSE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    user: str
+    purpose: str
+    kind: str
+    def __init__(self, run_id: _Optional[str] = ..., user: _Optional[str] = ..., purpose: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
 
 class BurstTrain(_message.Message):
     __slots__ = ("bursts", "packets", "payload_bytes", "gap_s")
@@ -155,8 +313,14 @@ class Traceroute(_message.Message):
     timeout_s: float
     def __init__(self, max_hops: _Optional[int] = ..., tries: _Optional[int] = ..., timeout_s: _Optional[float] = ...) -> None: ...
 
+class Echo(_message.Message):
+    __slots__ = ("bytes",)
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    bytes: int
+    def __init__(self, bytes: _Optional[int] = ...) -> None: ...
+
 class Probe(_message.Message):
-    __slots__ = ("round", "peer", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute")
+    __slots__ = ("round", "peer", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute", "echo")
     ROUND_FIELD_NUMBER: _ClassVar[int]
     PEER_FIELD_NUMBER: _ClassVar[int]
     BURST_TRAIN_FIELD_NUMBER: _ClassVar[int]
@@ -164,6 +328,7 @@ class Probe(_message.Message):
     GATED_TRAIN_FIELD_NUMBER: _ClassVar[int]
     PING_PONG_FIELD_NUMBER: _ClassVar[int]
     TRACEROUTE_FIELD_NUMBER: _ClassVar[int]
+    ECHO_FIELD_NUMBER: _ClassVar[int]
     round: int
     peer: str
     burst_train: BurstTrain
@@ -171,7 +336,8 @@ class Probe(_message.Message):
     gated_train: GatedTrain
     ping_pong: PingPong
     traceroute: Traceroute
-    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrain, _Mapping]] = ..., bulk: _Optional[_Union[Bulk, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrain, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPong, _Mapping]] = ..., traceroute: _Optional[_Union[Traceroute, _Mapping]] = ...) -> None: ...
+    echo: Echo
+    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrain, _Mapping]] = ..., bulk: _Optional[_Union[Bulk, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrain, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPong, _Mapping]] = ..., traceroute: _Optional[_Union[Traceroute, _Mapping]] = ..., echo: _Optional[_Union[Echo, _Mapping]] = ...) -> None: ...
 
 class MeasureRequest(_message.Message):
     __slots__ = ("run_id", "probes", "receives", "wait_s", "rounds")
@@ -224,7 +390,7 @@ class BurstTrainResult(_message.Message):
     def __init__(self, sent: _Optional[int] = ..., received: _Optional[int] = ..., bursts: _Optional[_Iterable[_Union[Burst, _Mapping]]] = ..., rate_bps: _Optional[float] = ..., mathis_bps: _Optional[float] = ..., overflow: _Optional[int] = ...) -> None: ...
 
 class GatedTrainResult(_message.Message):
-    __slots__ = ("verdict", "refusal", "rate_bps", "low_bps", "high_bps", "peak_bps", "peak_saturated", "bucket_bytes", "loss", "blocks", "saturated_s", "wire_bytes", "payload_bytes", "sent", "received", "overflow", "seconds", "segments", "first_unix_ns", "bin_s", "bin_bytes", "trace")
+    __slots__ = ("verdict", "refusal", "rate_bps", "low_bps", "high_bps", "peak_bps", "peak_saturated", "bucket_bytes", "loss", "blocks", "saturated_s", "wire_bytes", "payload_bytes", "sent", "received", "overflow", "seconds", "segments", "first_unix_ns", "bin_s", "bin_bytes", "trace", "refused")
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
@@ -247,6 +413,7 @@ class GatedTrainResult(_message.Message):
     BIN_S_FIELD_NUMBER: _ClassVar[int]
     BIN_BYTES_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
     verdict: Verdict
     refusal: str
     rate_bps: float
@@ -269,7 +436,8 @@ class GatedTrainResult(_message.Message):
     bin_s: float
     bin_bytes: _containers.RepeatedScalarFieldContainer[int]
     trace: bytes
-    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., refusal: _Optional[str] = ..., rate_bps: _Optional[float] = ..., low_bps: _Optional[float] = ..., high_bps: _Optional[float] = ..., peak_bps: _Optional[float] = ..., peak_saturated: bool = ..., bucket_bytes: _Optional[float] = ..., loss: _Optional[float] = ..., blocks: _Optional[int] = ..., saturated_s: _Optional[float] = ..., wire_bytes: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., sent: _Optional[int] = ..., received: _Optional[int] = ..., overflow: _Optional[int] = ..., seconds: _Optional[float] = ..., segments: _Optional[int] = ..., first_unix_ns: _Optional[int] = ..., bin_s: _Optional[float] = ..., bin_bytes: _Optional[_Iterable[int]] = ..., trace: _Optional[bytes] = ...) -> None: ...
+    refused: GatedRefusal
+    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., refusal: _Optional[str] = ..., rate_bps: _Optional[float] = ..., low_bps: _Optional[float] = ..., high_bps: _Optional[float] = ..., peak_bps: _Optional[float] = ..., peak_saturated: bool = ..., bucket_bytes: _Optional[float] = ..., loss: _Optional[float] = ..., blocks: _Optional[int] = ..., saturated_s: _Optional[float] = ..., wire_bytes: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., sent: _Optional[int] = ..., received: _Optional[int] = ..., overflow: _Optional[int] = ..., seconds: _Optional[float] = ..., segments: _Optional[int] = ..., first_unix_ns: _Optional[int] = ..., bin_s: _Optional[float] = ..., bin_bytes: _Optional[_Iterable[int]] = ..., trace: _Optional[bytes] = ..., refused: _Optional[_Union[GatedRefusal, str]] = ...) -> None: ...
 
 class SizeTimes(_message.Message):
     __slots__ = ("bytes", "seconds")
@@ -305,6 +473,12 @@ class TracerouteResult(_message.Message):
     reached: bool
     def __init__(self, hops: _Optional[_Iterable[_Union[Hop, _Mapping]]] = ..., reached: bool = ...) -> None: ...
 
+class EchoResult(_message.Message):
+    __slots__ = ("seconds",)
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    seconds: float
+    def __init__(self, seconds: _Optional[float] = ...) -> None: ...
+
 class FlowResult(_message.Message):
     __slots__ = ("bytes", "seconds", "bin_bytes", "retransmits", "rtt_s", "congestion", "cwnd_bytes", "min_rtt_s", "delivery_rate_bps")
     BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -336,7 +510,7 @@ class BulkResult(_message.Message):
     def __init__(self, goodput_bps: _Optional[float] = ..., flows: _Optional[_Iterable[_Union[FlowResult, _Mapping]]] = ...) -> None: ...
 
 class ProbeReply(_message.Message):
-    __slots__ = ("round", "peer", "rtt_s", "hops", "started_s", "seconds", "bytes_sent", "error", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute", "unreachable", "sender_cpu", "receiver_cpu")
+    __slots__ = ("round", "peer", "rtt_s", "hops", "started_s", "seconds", "bytes_sent", "error", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute", "echo", "unreachable", "sender_cpu", "receiver_cpu", "failure")
     ROUND_FIELD_NUMBER: _ClassVar[int]
     PEER_FIELD_NUMBER: _ClassVar[int]
     RTT_S_FIELD_NUMBER: _ClassVar[int]
@@ -350,9 +524,11 @@ class ProbeReply(_message.Message):
     GATED_TRAIN_FIELD_NUMBER: _ClassVar[int]
     PING_PONG_FIELD_NUMBER: _ClassVar[int]
     TRACEROUTE_FIELD_NUMBER: _ClassVar[int]
+    ECHO_FIELD_NUMBER: _ClassVar[int]
     UNREACHABLE_FIELD_NUMBER: _ClassVar[int]
     SENDER_CPU_FIELD_NUMBER: _ClassVar[int]
     RECEIVER_CPU_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
     round: int
     peer: str
     rtt_s: float
@@ -366,10 +542,12 @@ class ProbeReply(_message.Message):
     gated_train: GatedTrainResult
     ping_pong: PingPongResult
     traceroute: TracerouteResult
+    echo: EchoResult
     unreachable: bool
     sender_cpu: float
     receiver_cpu: float
-    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., rtt_s: _Optional[float] = ..., hops: _Optional[int] = ..., started_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., error: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrainResult, _Mapping]] = ..., bulk: _Optional[_Union[BulkResult, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrainResult, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPongResult, _Mapping]] = ..., traceroute: _Optional[_Union[TracerouteResult, _Mapping]] = ..., unreachable: bool = ..., sender_cpu: _Optional[float] = ..., receiver_cpu: _Optional[float] = ...) -> None: ...
+    failure: Failure
+    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., rtt_s: _Optional[float] = ..., hops: _Optional[int] = ..., started_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., error: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrainResult, _Mapping]] = ..., bulk: _Optional[_Union[BulkResult, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrainResult, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPongResult, _Mapping]] = ..., traceroute: _Optional[_Union[TracerouteResult, _Mapping]] = ..., echo: _Optional[_Union[EchoResult, _Mapping]] = ..., unreachable: bool = ..., sender_cpu: _Optional[float] = ..., receiver_cpu: _Optional[float] = ..., failure: _Optional[_Union[Failure, str]] = ...) -> None: ...
 
 class Transfer(_message.Message):
     __slots__ = ("id", "target", "bytes")
@@ -402,20 +580,22 @@ class Ready(_message.Message):
     def __init__(self, connected: _Optional[int] = ...) -> None: ...
 
 class TransferDone(_message.Message):
-    __slots__ = ("id", "start_s", "finish_s", "bytes", "retransmits", "error")
+    __slots__ = ("id", "start_s", "finish_s", "bytes", "retransmits", "error", "failure")
     ID_FIELD_NUMBER: _ClassVar[int]
     START_S_FIELD_NUMBER: _ClassVar[int]
     FINISH_S_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     RETRANSMITS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
     id: int
     start_s: float
     finish_s: float
     bytes: int
     retransmits: int
     error: str
-    def __init__(self, id: _Optional[int] = ..., start_s: _Optional[float] = ..., finish_s: _Optional[float] = ..., bytes: _Optional[int] = ..., retransmits: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+    failure: Failure
+    def __init__(self, id: _Optional[int] = ..., start_s: _Optional[float] = ..., finish_s: _Optional[float] = ..., bytes: _Optional[int] = ..., retransmits: _Optional[int] = ..., error: _Optional[str] = ..., failure: _Optional[_Union[Failure, str]] = ...) -> None: ...
 
 class ReplayReply(_message.Message):
     __slots__ = ("ready", "done")

@@ -44,6 +44,16 @@ class AgentStub(object):
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.EnrolRequest.SerializeToString,
                 response_deserializer=gavotte_dot_agents_dot_agent__pb2.EnrolReply.FromString,
                 _registered_method=True)
+        self.Renew = channel.unary_unary(
+                '/gavotte.agents.Agent/Renew',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.RenewRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.RenewReply.FromString,
+                _registered_method=True)
+        self.Status = channel.unary_unary(
+                '/gavotte.agents.Agent/Status',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.StatusRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.StatusReply.FromString,
+                _registered_method=True)
         self.Measure = channel.unary_stream(
                 '/gavotte.agents.Agent/Measure',
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.MeasureRequest.SerializeToString,
@@ -64,6 +74,11 @@ class AgentStub(object):
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.DropRequest.SerializeToString,
                 response_deserializer=gavotte_dot_agents_dot_agent__pb2.DropReply.FromString,
                 _registered_method=True)
+        self.Logs = channel.unary_unary(
+                '/gavotte.agents.Agent/Logs',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.LogsRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.LogsReply.FromString,
+                _registered_method=True)
         self.Release = channel.unary_unary(
                 '/gavotte.agents.Agent/Release',
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.ReleaseRequest.SerializeToString,
@@ -75,14 +90,28 @@ class AgentServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def Health(self, request, context):
-        """Says who the agent is and what its host looks like. Needs no session.
+        """Says who the agent is and what its host looks like. Needs no hold.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Enrol(self, request, context):
-        """Opens a session. FAILED_PRECONDITION while another run holds the agent.
+        """Opens a hold. FAILED_PRECONDITION for an exclusive one while another run holds the agent exclusively.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Renew(self, request, context):
+        """Prolongs a hold's lease from now on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Status(self, request, context):
+        """Tells who holds the agent and what runs on it. Needs no hold.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -118,8 +147,15 @@ class AgentServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Logs(self, request, context):
+        """Gives the last entries of the agent's log. Needs no hold.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Release(self, request, context):
-        """Ends the session: running probes and transfers stop.
+        """Ends the hold: running probes and transfers stop.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -137,6 +173,16 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Enrol,
                     request_deserializer=gavotte_dot_agents_dot_agent__pb2.EnrolRequest.FromString,
                     response_serializer=gavotte_dot_agents_dot_agent__pb2.EnrolReply.SerializeToString,
+            ),
+            'Renew': grpc.unary_unary_rpc_method_handler(
+                    servicer.Renew,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.RenewRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.RenewReply.SerializeToString,
+            ),
+            'Status': grpc.unary_unary_rpc_method_handler(
+                    servicer.Status,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.StatusRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.StatusReply.SerializeToString,
             ),
             'Measure': grpc.unary_stream_rpc_method_handler(
                     servicer.Measure,
@@ -157,6 +203,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Drop,
                     request_deserializer=gavotte_dot_agents_dot_agent__pb2.DropRequest.FromString,
                     response_serializer=gavotte_dot_agents_dot_agent__pb2.DropReply.SerializeToString,
+            ),
+            'Logs': grpc.unary_unary_rpc_method_handler(
+                    servicer.Logs,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.LogsRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.LogsReply.SerializeToString,
             ),
             'Release': grpc.unary_unary_rpc_method_handler(
                     servicer.Release,
@@ -218,6 +269,60 @@ class Agent(object):
             '/gavotte.agents.Agent/Enrol',
             gavotte_dot_agents_dot_agent__pb2.EnrolRequest.SerializeToString,
             gavotte_dot_agents_dot_agent__pb2.EnrolReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Renew(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavotte.agents.Agent/Renew',
+            gavotte_dot_agents_dot_agent__pb2.RenewRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.RenewReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Status(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavotte.agents.Agent/Status',
+            gavotte_dot_agents_dot_agent__pb2.StatusRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.StatusReply.FromString,
             options,
             channel_credentials,
             insecure,
@@ -326,6 +431,33 @@ class Agent(object):
             '/gavotte.agents.Agent/Drop',
             gavotte_dot_agents_dot_agent__pb2.DropRequest.SerializeToString,
             gavotte_dot_agents_dot_agent__pb2.DropReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Logs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavotte.agents.Agent/Logs',
+            gavotte_dot_agents_dot_agent__pb2.LogsRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.LogsReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -89,5 +89,5 @@ def _read(path: str, _mtime_ns: int) -> Binary:
     big = content[5:6] == b"\x02"
     machine = _MACHINES.get(int.from_bytes(content[18:20], "big" if big else "little"))
     if content[:4] != b"\x7fELF" or machine is None:
-        raise UnsupportedError(f"{path} is no Linux program", hint="build the agent with `make setup`")
+        raise UnsupportedError(f"`{path}` is not a Linux program", hint="build the agent with `make setup`")
     return Binary(path, machine, hashlib.sha256(content).hexdigest(), content)

@@ -1,4 +1,4 @@
-"""Keeps gRPC out of the main thread.
+"""Keeps gRPC out of the main thread, and reads why a call failed.
 
 A signal raises an exception in the main thread at any instruction. Inside gRPC that can leave a lock held for ever: of
 300 interrupted demos, one hung so. What waits here is only `SimpleQueue.get`, which an exception cannot harm.
@@ -10,6 +10,12 @@ import queue
 import threading
 from collections.abc import Callable
 from typing import TypeVar, cast
+
+import grpc
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
+
+from gavotte.agents import agent_pb2 as pb
 
 Result = TypeVar("Result")
 
@@ -33,3 +39,13 @@ def aside(work: Callable[[], Result]) -> Result:
         return cast("Result", value)
     assert isinstance(value, BaseException)
     raise value
+
+
+def failure_of(error: grpc.RpcError) -> int:
+    """Tells by which of the contract's `Failure` codes an agent refused a call; 0 when the agent did not say."""
+    status = rpc_status.from_call(error) if isinstance(error, grpc.Call) else None
+    info = error_details_pb2.ErrorInfo()
+    for detail in status.details if status else ():
+        if detail.Unpack(info):
+            return int(dict(pb.Failure.items()).get(f"FAILURE_{info.reason}", 0))
+    return 0

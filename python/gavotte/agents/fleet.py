@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+import getpass
+import logging
+import os
 import queue
-import random
 import secrets
+import socket
 import threading
-import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import grpc
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.agent_pb2_grpc import AgentStub
-from gavotte.agents.calls import aside
-from gavotte.agents.reach import Reach, reaching
+from gavotte.agents.calls import aside, failure_of
+from gavotte.agents.reach import Reach
 from gavotte.errors import AgentError, BusyError
 from gavotte.formats.inventory import Host, Inventory
 
-PROTOCOL = 1
+logger = logging.getLogger(__name__)
+
+PROTOCOL = 2
 """Must equal the agent's: grows with every incompatible change of `proto/`."""
+
+LEASE_S = 10.0
+"""How long agents wait for word of their controller before they let go of its run."""
 
 CALL_DEADLINE_S = 10.0
 """For calls that only exchange a few bytes with one agent."""
-
-
-PATIENCE_S = 5.0
-"""How long agents that another run holds are waited for: `gavotte watch` holds them for less at a time."""
 
 LOST_DEADLINE_S = 2.0
 """The same for a host that was dropped."""
@@ -48,6 +51,59 @@ class Budget:
     max_seconds: float
 
 
+@dataclass(frozen=True)
+class Neighbour:
+    """Another run that was busy on the same hosts.
+
+    Attributes:
+        run_id: its name.
+        user: whose it is.
+        purpose: what it is for.
+        kind: of its job, as "transfer".
+        hosts: where.
+    """
+
+    run_id: str
+    user: str
+    purpose: str
+    kind: str
+    hosts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"run {self.run_id} ({introduced(self.purpose, self.user)}) on {', '.join(self.hosts)}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def introduced(purpose: str, user: str) -> str:
+    """A run's purpose and user, as far as it tells."""
+    return ", by ".join(filter(None, (purpose, user))) or "purpose unknown"
+
+
+def neighbours(seen: Iterable[tuple[str, pb.HoldStatus | pb.Neighbour, str]]) -> list[Neighbour]:
+    """Joins what was seen of each run at each host.
+
+    Args:
+        seen: host, run, kind of job.
+    """
+    hosts: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
+    for host, run, kind in seen:
+        where = hosts[run.run_id, run.user, run.purpose, kind]
+        if host not in where:
+            where.append(host)
+    return [Neighbour(*run, tuple(names)) for run, names in sorted(hosts.items())]
+
+
+def _user() -> str:
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        name = str(os.getuid())
+    return f"{name}@{socket.gethostname()}"
+
+
 class Fleet:
     """Enrolled agents by host name.
 
@@ -60,8 +116,12 @@ class Fleet:
         lost: host to reason, for those that were dropped.
     """
 
-    def __init__(self, inventory: Inventory, reach: Reach, run_id: str | None = None) -> None:
+    def __init__(
+        self, inventory: Inventory, reach: Reach, run_id: str | None = None, *, purpose: str = "", shared: bool = False
+    ) -> None:
         self.run_id = run_id or secrets.token_hex(8)
+        self._purpose = purpose
+        self._mode = pb.MODE_SHARED if shared else pb.MODE_EXCLUSIVE
         self.inventory = inventory
         self.hosts: list[Host] = []
         self.health: dict[str, pb.HealthReply] = {}
@@ -80,26 +140,28 @@ class Fleet:
                 self.missing[host.name] = self._reach.missing[host.name]
                 continue
             reply = answers[host.name]
-            if isinstance(reply, str):
-                self.missing[host.name] = f"agent does not answer ({reply})"
+            if isinstance(reply, AgentError):
+                self.missing[host.name] = f"its agent does not answer ({reply})"
                 continue
             if reply.protocol != PROTOCOL:
                 self.missing[host.name] = (
-                    f"agent {reply.version} speaks protocol {reply.protocol}, this controller {PROTOCOL}"
+                    f"its agent {reply.version} speaks protocol {reply.protocol}, but this controller {PROTOCOL}"
                 )
                 continue
             self.hosts.append(filled(host, reply))
             self.health[host.name] = reply
+        for name, reason in self.missing.items():
+            logger.info("%s: goes without it: %s", name, reason)
         known = {host.name: host for host in self.hosts}
         self.inventory = self.inventory.model_copy(
             update={"host": [known.get(host.name, host) for host in self.inventory.host]}
         )
 
     def enrol(self, budget: Budget) -> None:
-        """Opens the session at every healthy agent under a fresh secret.
+        """Takes hold of every healthy agent under a fresh secret, until the lease ends (see `renew`).
 
         Raises:
-            BusyError: when an agent is held by another run.
+            BusyError: when another run holds an agent exclusively, as this one wants to.
             AgentError: when one refuses for another reason.
         """
         secret = secrets.token_bytes(32)
@@ -109,19 +171,72 @@ class Fleet:
         ]
         spend = pb.Budget(max_bytes=budget.max_bytes, max_seconds=budget.max_seconds)
         requests = {
-            host.name: pb.EnrolRequest(run_id=self.run_id, secret=secret, self=host.name, peers=peers, budget=spend)
+            host.name: pb.EnrolRequest(
+                run_id=self.run_id,
+                secret=secret,
+                self=host.name,
+                peers=peers,
+                budget=spend,
+                mode=self._mode,
+                purpose=self._purpose,
+                user=_user(),
+                lease_s=LEASE_S,
+            )
             for host in self.hosts
         }
-        refusals = {name: reply for name, reply in self._ask("Enrol", requests).items() if isinstance(reply, str)}
-        if refusals:
-            name, reason = next(iter(refusals.items()))
-            refusal = f"agent on {name} refuses the run: {reason}"
-            raise BusyError(refusal, hint="wait for its end") if "held by" in reason else AgentError(refusal)
+        logger.info(
+            "run %s: enrols %d agents, each for up to %d bytes and %.0f s",
+            self.run_id,
+            len(requests),
+            budget.max_bytes,
+            budget.max_seconds,
+        )
+        for name, reply in self._ask("Enrol", requests).items():
+            if isinstance(reply, AgentError):
+                refusal = f"the agent on {name} refuses the run: {reply}"
+                held = reply.failure == pb.FAILURE_HELD
+                raise BusyError(refusal, hint="wait until it has ended") if held else AgentError(refusal)
 
     def release(self) -> None:
-        """Ends the session everywhere. An agent that does not answer frees itself when its budget ends."""
+        """Lets go of all agents. One that does not answer frees itself when its lease ends."""
+        logger.debug("run %s: releases %d agents", self.run_id, len(self.health))
         request = pb.ReleaseRequest(run_id=self.run_id)
         self._ask("Release", dict.fromkeys(self.health, request))
+
+    def renew(self) -> None:
+        """Prolongs the lease at all agents. To be called every third of `LEASE_S`, in any thread."""
+        self._answers("Renew", dict.fromkeys(self.health, pb.RenewRequest(run_id=self.run_id)), LEASE_S / 3)
+
+    def status(self) -> dict[str, pb.StatusReply]:
+        """Who holds each agent that answers, and what runs on it."""
+        answers = self._ask("Status", dict.fromkeys(self.health, pb.StatusRequest(run_id=self.run_id)))
+        return {name: reply for name, reply in answers.items() if not isinstance(reply, AgentError)}
+
+    def logs(self, host: str, lines: int) -> list[str]:
+        """The last lines that an agent logged, oldest first; all that it keeps for 0.
+
+        Raises:
+            AgentError: when it does not answer.
+        """
+        reply = self._ask("Logs", {host: pb.LogsRequest(entries=lines)})[host]
+        if isinstance(reply, AgentError):
+            raise AgentError(f"agent on {host}: {reply}", failure=reply.failure)
+        return list(reply.entries)
+
+    def busy(self) -> list[Neighbour]:
+        """Other runs that move bytes between the hosts now."""
+        return neighbours(
+            (name, hold, job.kind)
+            for name, reply in self.status().items()
+            for hold in reply.holds
+            if hold.run_id != self.run_id
+            for job in hold.jobs
+            if job.state == pb.JOB_STATE_RUNNING
+        )
+
+    def beside(self) -> list[Neighbour]:
+        """Other runs that moved bytes between the hosts while this one did."""
+        return neighbours((name, each, each.kind) for name, reply in self.status().items() for each in reply.beside)
 
     def drop(self, host: str, reason: str) -> None:
         """Goes on without a host that has vanished: no other waits for it any more. Returns at once.
@@ -134,6 +249,7 @@ class Fleet:
         """
         if host in self.lost:
             return
+        logger.info("%s: dropped: %s", host, reason)
         self.lost[host] = reason
         self.missing.pop(host, None)
         self.hosts = [each for each in self.hosts if each.name != host]
@@ -176,11 +292,11 @@ class Fleet:
         """
         request = pb.StartRequest(run_id=self.run_id, replay_id=replay_id)
         for name, reply in self._ask("Start", dict.fromkeys(names, request)).items():
-            if isinstance(reply, str):
-                raise AgentError(f"agent on {name} does not start: {reply}")
+            if isinstance(reply, AgentError):
+                raise AgentError(f"the agent on {name} does not start: {reply}")
 
     def _ask(self, method: str, requests: Mapping[str, Any]) -> dict[str, Any]:
-        """Calls one short method at several agents at once; gives each one's reply, or in words why there is none."""
+        """Calls one short method at several agents at once; gives each one's reply, or why there is none."""
         return aside(lambda: self._answers(method, requests, CALL_DEADLINE_S))
 
     def _answers(self, method: str, requests: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
@@ -195,8 +311,13 @@ class Fleet:
             try:
                 answers[name] = call.result()
             except grpc.RpcError as error:
-                answers[name] = self._reach.why(name, error)
+                answers[name] = self._error(name, error)
         return answers
+
+    def _error(self, name: str, error: grpc.RpcError) -> AgentError:
+        why = self._reach.why(name, error)
+        logger.debug("%s: a call failed: %s", name, why)
+        return AgentError(why, failure=failure_of(error))
 
     def _streams(self, method: str, requests: Mapping[str, Any], deadline_s: float) -> Iterator[tuple[str, Any]]:
         """Merges one stream an agent into one iterator, in order of arrival."""
@@ -209,10 +330,10 @@ class Fleet:
                 for reply in calls[name]:
                     arrivals.put((name, reply, False))
             except grpc.RpcError as error:
-                reason = self._reach.why(name, error)
+                why = self._error(name, error)
                 if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.UNAVAILABLE:
-                    gone[name] = reason
-                arrivals.put((name, AgentError(f"agent on {name}: {reason}"), False))
+                    gone[name] = why.message
+                arrivals.put((name, AgentError(f"agent on {name}: {why}", failure=why.failure), False))
             finally:
                 arrivals.put((name, None, True))
 
@@ -227,6 +348,7 @@ class Fleet:
             for call in list(calls.values()):
                 call.cancel()
 
+        logger.debug("run %s: %s at %d agents, at most %.0f s", self.run_id, method, len(requests), deadline_s)
         open_streams = len(requests)
         try:
             aside(begin)
@@ -245,53 +367,6 @@ class Fleet:
             # What comes next goes without them: a dead agent costs each of its peers the time they wait for it.
             self.missing |= gone
             self.hosts = [host for host in self.hosts if host.name not in gone]
-
-
-@contextmanager
-def enrolled(
-    inventory: Inventory, budget: Budget, *, run_id: str | None = None, reach: Reach | None = None
-) -> Iterator[Fleet]:
-    """Holds the agents of an inventory for one run.
-
-    Args:
-        inventory: the hosts.
-        budget: what each agent may spend at most.
-        run_id: of a run that was killed, to take its agents over; None = a new run.
-        reach: roads to them that stay open afterwards; None = they are opened for this run alone.
-
-    Yields:
-        a `Fleet` in which at least one agent is enrolled; `missing` tells who is not.
-
-    Raises:
-        BusyError: when one is held by another run, and still is after `PATIENCE_S`.
-        AgentError: when no agent answers.
-    """
-    with reaching(inventory) if reach is None else nullcontext(reach) as roads:
-        fleet = Fleet(inventory, roads, run_id)
-        fleet.check()
-        if not fleet.hosts:
-            name, reason = next(iter(fleet.missing.items()))
-            raise AgentError(f"none of {len(fleet.missing)} agents can be used; {name}: {reason}")
-        try:
-            _enrol_in_turn(fleet, budget)
-            yield fleet
-        finally:
-            fleet.release()
-
-
-def _enrol_in_turn(fleet: Fleet, budget: Budget) -> None:
-    """Enrols all, when those that hold some let go of them; two that hold half each both let go."""
-    end_s = time.monotonic() + PATIENCE_S
-    pauses = random.Random(fleet.run_id)
-    while True:
-        try:
-            fleet.enrol(budget)
-            return
-        except BusyError:
-            fleet.release()
-            if time.monotonic() > end_s:
-                raise
-            time.sleep(pauses.uniform(0.1, 0.9))
 
 
 def filled(host: Host, health: pb.HealthReply) -> Host:

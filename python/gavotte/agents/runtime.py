@@ -36,12 +36,12 @@ def runtime_dir() -> Path:
         found = path.stat(follow_symlinks=False)
     except OSError as error:
         raise GavotteError(
-            f"cannot use runtime directory {path}: {error.strerror}",
+            f"cannot use the runtime directory {path}: {error.strerror}",
             hint=f"set {RUNTIME_DIR_VARIABLE} to a directory of yours",
         ) from None
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise GavotteError(
-            f"runtime directory {path} is not yours alone to write",
+            f"other users can write to the runtime directory {path}",
             hint=f"remove it, or set {RUNTIME_DIR_VARIABLE} to a directory of yours",
         )
     return path

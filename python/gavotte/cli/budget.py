@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gavotte.measure import Limits
+    from gavotte.measure import CostLimits
 
 
-def read_limits(budget: list[str], price_per_gb: float) -> Limits:
+def read_limits(budget: list[str], price_per_gb: float) -> CostLimits:
     """Reads `--budget`: a size, a time, or a sum of money.
 
     Raises:
         GavotteError: naming the option.
     """
     from gavotte.errors import GavotteError
-    from gavotte.measure import Limits
+    from gavotte.measure import CostLimits
 
     size: int | None = None
     seconds: float | None = None
@@ -33,7 +33,9 @@ def read_limits(budget: list[str], price_per_gb: float) -> Limits:
                 else:
                     money = float(number)
         except (ValueError, OverflowError):
-            raise GavotteError(f"--budget {text!r} is no budget", hint="write 500MB, 30s or a sum of money") from None
+            raise GavotteError(
+                f"--budget: `{text}` is not a limit", hint="use e.g. 500MB, 30s or a sum of money"
+            ) from None
     if money is not None and not price_per_gb:
-        raise GavotteError("a budget of money needs a price", hint="give --price-per-gb")
-    return Limits(bytes=size, seconds=seconds, money=money, price_per_gb=price_per_gb)
+        raise GavotteError("a budget in money needs a price", hint="use --price-per-gb")
+    return CostLimits(bytes=size, seconds=seconds, money=money, price_per_gb=price_per_gb)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gavotte.cli.output import Json, Seed, emit_json, emit_table, note
+from gavotte.cli.options import Json, NetworkFile, Seed
+from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.cli.replay import Norm, Replay, note_replay, read_replay
 from gavotte.formats.rates import format_bytes
 
@@ -19,48 +20,69 @@ _ROOTED = ("broadcast", "reduce", "scatter", "gather")
 
 
 def collective(
-    network: Annotated[Path, typer.Argument(help="A Network.", metavar="N.network.json")],
+    network: NetworkFile,
     operation: Annotated[
         list[str],
         typer.Option(
             "--operation",
-            help="broadcast, reduce, scatter, gather, allgather, allreduce; with `--format shim` several, or all.",
+            help="broadcast, reduce, scatter, gather, allgather, allreduce; for `--format shim` also all, or repeated.",
         ),
     ],
     size: Annotated[
-        str, typer.Option("--bytes", help="The message, or one rank's block, as tc writes sizes.", metavar="SIZE")
+        str,
+        typer.Option(
+            "--bytes",
+            help="Size of the message, or of one rank's block: 8MB, 512kB (1 kB = 1024 bytes).",
+            metavar="SIZE",
+        ),
     ] = "8MB",
     root: Annotated[
         list[str] | None,
-        typer.Option("--root", help="Host of the root's rank; with `--format shim` several, or all."),
+        typer.Option("--root", help="Host of the root; for `--format shim` also all, or repeated.", metavar="HOST"),
     ] = None,
     algorithm: Annotated[
         str,
         typer.Option(
-            "--algorithm", help="auto, flat, binomial, fnf, ecef, look-ahead, chain, search, rank-ring or ring."
+            "--algorithm",
+            help="auto (predicted fastest), flat, binomial, fnf, ecef, look-ahead, chain, search, rank-ring or ring.",
         ),
     ] = "auto",
     placement: Annotated[
         Path | None,
-        typer.Option("--placement", help="Rank i runs where its i-th task does.", metavar="P.placement.json"),
+        typer.Option(
+            "--placement",
+            help="Take ranks from this Placement: rank i runs on the host of its i-th task.",
+            metavar="P.placement.json",
+        ),
     ] = None,
     ranks: Annotated[
-        str | None, typer.Option("--ranks", help="The host of each rank, instead.", metavar="HOST,HOST,...")
+        str | None,
+        typer.Option(
+            "--ranks",
+            help="The host of each rank, in order. By default the hosts of the Network.",
+            metavar="HOST,HOST,...",
+        ),
     ] = None,
     segments: Annotated[
         int | None,
-        typer.Option("--segments", help="Pieces; for search and ring, at most. rank-ring has one.", min=1, max=65536),
+        typer.Option(
+            "--segments",
+            help="Pieces to cut the message into; for search and ring the most to try.",
+            min=1,
+            max=65536,
+            metavar="N",
+        ),
     ] = None,
     history: Replay = None,
     norm: Norm = None,
-    form: Annotated[str, typer.Option("--format", help="json, or shim for the preloaded library.")] = "json",
+    form: Annotated[str, typer.Option("--format", help="json, or shim for the library of `gavotte shim`.")] = "json",
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the trees.", metavar="C.tree.json")
+        Path | None, typer.Option("-o", "--output", help="Write the tree or ring to this file.", metavar="C.tree.json")
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Say along which tree or ring, in which order and in how many pieces a collective operation is fastest."""
+    """Find the tree or ring along which a collective operation is fastest, and in how many pieces."""
     from gavotte.collective import OPERATIONS, plan, shim_text
     from gavotte.errors import GavotteError
     from gavotte.formats.collective import write_collective
@@ -70,9 +92,9 @@ def collective(
     from gavotte.formats.reading import write_text
 
     if placement is not None and ranks is not None:
-        raise typer.BadParameter("--placement and --ranks say the same; give one of them")
+        raise typer.BadParameter("--placement and --ranks both name the hosts of the ranks; use one of them")
     if form not in ("json", "shim"):
-        raise GavotteError(f"no format {form!r}", hint="choose json or shim")
+        raise GavotteError(f"unknown format `{form}`", hint="use json or shim")
     replayed = read_replay(history, norm, seed)
     net = read_network(network)
     hosts = net.names
@@ -83,15 +105,17 @@ def collective(
     try:
         size_bytes = parse_size(size)
     except ValueError as error:
-        raise GavotteError(f"--bytes: {error}", hint="write it as tc does, for example 8MB") from None
+        raise GavotteError(f"--bytes: {error}", hint="use e.g. 8MB") from None
     wanted = [each for name in operation for each in (OPERATIONS if name == "all" else (name,))]
     roots: list[str | None] = [each for name in root or [] for each in (hosts if name == "all" else (name,))]
     known: dict[str, Operation] = {name: name for name in OPERATIONS}
     for name in wanted:
         if name not in known:
-            raise GavotteError(f"no operation {name!r}", hint=f"choose one of {', '.join(OPERATIONS)}")
+            raise GavotteError(f"unknown operation `{name}`", hint=f"use one of {', '.join(OPERATIONS)}")
     if form == "json" and (len(wanted) > 1 or len(roots) > 1):
-        raise GavotteError("a *.tree.json holds one operation", hint="name one, or use --format shim")
+        raise GavotteError(
+            "a *.tree.json holds a single operation and root", hint="name one of each, or use `--format shim`"
+        )
     found = [
         plan(
             net,

@@ -39,9 +39,9 @@ def main() -> NoReturn:
 
 def _status() -> int:
     try:
-        from gavotte.cli.verbs import app
+        from gavotte.cli.verbs import command
 
-        result = app(standalone_mode=False)
+        result = command(standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else DONE
     except GavotteError as error:

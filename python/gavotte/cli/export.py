@@ -7,24 +7,27 @@ from typing import Annotated
 
 import typer
 
-from gavotte.cli.output import note
+from gavotte.cli.options import Json, PlacementFile
+from gavotte.cli.output import emit_json, note
 
 
 def export(
-    placement: Annotated[Path, typer.Argument(help="A Placement.", metavar="P.placement.json")],
+    placement: PlacementFile,
     form: Annotated[
         str,
         typer.Option(
-            "--format",
-            help="openmpi (a rankfile), openmpi-seq (for more ranks than cores), mpich, slurm, json or csv.",
+            "--format", help="openmpi (a rankfile), openmpi-seq (for more ranks than cores), mpich, slurm, json or csv."
         ),
     ],
     app: Annotated[
-        str | None, typer.Option("--app", help="Only this application; else all in one job.", metavar="NAME")
+        str | None, typer.Option("--app", help="Export only this application. By default all of them, as one job.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write a file.", metavar="FILE")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write to this file instead of stdout.", metavar="FILE")
+    ] = None,
+    as_json: Json = False,
 ) -> None:
-    """Write a Placement in the form that a launcher takes; rank i is the i-th task of the Apps."""
+    """Write a Placement as a launcher's host file. Rank i is the i-th task of the Apps."""
     from gavotte.export import FORMATS, only
     from gavotte.export import export as write
     from gavotte.formats.placement import read_placement
@@ -34,9 +37,13 @@ def export(
     text = write(placed, form, app=app)
     count = len((placed if app is None else only(placed, app)).assignment)
     usage = FORMATS[form].usage.format(file=output or "FILE", count=count)
-    if output is None:
+    if output is not None:
+        write_text(output, text)
+    if as_json:
+        content = {"content": text} if output is None else {"output": str(output)}
+        emit_json({"format": form, "ranks": count, "usage": usage} | content)
+    elif output is None:
         typer.echo(text, nl=False)
         note(f"usage: {usage}")
-        return
-    write_text(output, text)
-    note(f"wrote {output}; usage: {usage}")
+    else:
+        note(f"wrote {output}; usage: {usage}")

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gavotte.cli.output import Json, emit_json, emit_table, note
+from gavotte.cli.options import Json
+from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.formats.rates import format_rate
 
 if TYPE_CHECKING:
     from gavotte.store import Head, KindSummary, SeriesSummary, Span, Store
 
-history = typer.Typer(help="Series of snapshots and Records, kept in a database.", no_args_is_help=True)
+history = typer.Typer(
+    help="Keep snapshots and Records in a database: import, list, show, export, delete.", no_args_is_help=True
+)
 
 SHOWN_SNAPSHOTS = 10
 
@@ -28,10 +31,10 @@ def _moment(text: str) -> float:
         try:
             date = datetime.fromisoformat(text)
         except ValueError:
-            raise typer.BadParameter(f"{text!r} is no time; write Unix seconds or 2026-11-20T18:00:00Z") from None
+            raise typer.BadParameter(f"`{text}` is not a time: use Unix seconds or e.g. 2026-11-20T18:00:00Z") from None
         seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
     if not math.isfinite(seconds):
-        raise typer.BadParameter(f"{text!r} is no time; write Unix seconds or 2026-11-20T18:00:00Z")
+        raise typer.BadParameter(f"`{text}` is not a time: use Unix seconds or e.g. 2026-11-20T18:00:00Z")
     return seconds
 
 
@@ -39,27 +42,36 @@ StoreUrl = Annotated[
     str | None,
     typer.Option(
         "--store",
-        help="sqlite:///FILE, a file name, or postgresql://USER@HOST/DATABASE; "
-        "else $GAVOTTE_STORE, else gavotte/gavotte.sqlite3 in $XDG_DATA_HOME.",
+        help="The database: FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE. "
+        "By default $GAVOTTE_STORE, or else $XDG_DATA_HOME/gavotte/gavotte.sqlite3.",
         metavar="URL",
     ),
 ]
 Since = Annotated[
     float | None,
-    typer.Option("--since", help="From this time on: Unix seconds or ISO 8601.", parser=_moment, metavar="TIME"),
+    typer.Option(
+        "--since",
+        help="Only from this time on: Unix seconds or ISO 8601 (UTC by default).",
+        parser=_moment,
+        metavar="TIME",
+    ),
 ]
-Until = Annotated[float | None, typer.Option("--until", help="Before this time.", parser=_moment, metavar="TIME")]
-Last = Annotated[int | None, typer.Option("--last", help="Only the last n.", min=1, metavar="N")]
+Until = Annotated[float | None, typer.Option("--until", help="Only before this time.", parser=_moment, metavar="TIME")]
+Last = Annotated[int | None, typer.Option("--last", help="Only the last N.", min=1, metavar="N")]
 Form = Annotated[
     str | None,
-    typer.Option("--format", help="npz, parquet, csv or jsonl; else the file's suffix tells.", metavar="FORMAT"),
+    typer.Option(
+        "--format", help="npz, parquet, csv or jsonl. By default as the file's suffix says.", metavar="FORMAT"
+    ),
 ]
-SeriesName = Annotated[str, typer.Argument(help="A series, as `list` names it.", metavar="SERIES")]
+SeriesName = Annotated[
+    str, typer.Argument(help="Name of the series; `gavotte history list` shows all.", metavar="SERIES")
+]
 
 
-@history.command("list")
+@history.command("list", epilog="Example: gavotte history list --store lab.sqlite3")
 def list_(store: StoreUrl = None, as_json: Json = False) -> None:
-    """List all series, and the kinds of Records."""
+    """List all series and all kinds of Records."""
     from gavotte.store import locate, open_store
 
     place = locate(store)
@@ -88,20 +100,21 @@ def list_(store: StoreUrl = None, as_json: Json = False) -> None:
     note(f"{len(series)} series and {sum(each.records for each in kinds)} Records in {place.shown}")
 
 
-@history.command()
+@history.command(epilog="Example: gavotte history show cloud --pairs --last 10")
 def show(
     series: SeriesName,
     store: StoreUrl = None,
-    pairs: Annotated[bool, typer.Option("--pairs", help="One line for each path: median, least and most.")] = False,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Show each path: median, lowest and highest rate.")] = False,
     host: Annotated[
-        list[str] | None, typer.Option("--host", help="With --pairs: only between these; may be repeated.")
+        list[str] | None,
+        typer.Option("--host", help="Only paths between these hosts. May be repeated.", metavar="HOST"),
     ] = None,
     since: Since = None,
     until: Until = None,
     last: Last = None,
     as_json: Json = False,
 ) -> None:
-    """Summarise a series: snapshots, hosts, time, answers, rates."""
+    """Summarise a series: its snapshots, hosts, times and rates."""
     from gavotte.store import Span, open_store
 
     span = Span(since, until, last)
@@ -114,7 +127,7 @@ def show(
         emit_json(document if table is None else document | {"pairs": table})
         return
     if table is not None:
-        columns = ["source", "target", "answered", "median", "least", "most", "latency", "hops"]
+        columns = ["source", "target", "answered", "median", "lowest", "highest", "latency", "hops"]
         emit_table(columns, [_pair_row(each, summary.snapshots) for each in table])
     else:
         rows = [
@@ -130,7 +143,7 @@ def show(
         ]
         emit_table(["snapshot", "hosts", "answered", "median rate", "median latency", "method"], rows)
         if len(heads) > SHOWN_SNAPSHOTS:
-            note(f"the last {SHOWN_SNAPSHOTS} of {len(heads)} snapshots are shown")
+            note(f"showing the last {SHOWN_SNAPSHOTS} of {len(heads)} snapshots")
     note(
         f"{series}: {summary.snapshots} snapshots of {len(summary.hosts)} hosts, {_date(summary.first_s)} to "
         f"{_date(summary.last_s)}, {_share(summary.answered, summary.paths)} of paths answered, "
@@ -138,13 +151,16 @@ def show(
     )
 
 
-@history.command()
+@history.command(epilog="Example: gavotte history export cloud -o cloud.parquet --since 2026-11-01")
 def export(
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Write here: .npz, .parquet, .csv or .jsonl.", metavar="FILE")
+        Path, typer.Option("-o", "--output", help="File to write: .npz, .parquet, .csv or .jsonl.", metavar="FILE")
     ],
     series: Annotated[
-        str | None, typer.Argument(help="A series; for .jsonl a kind of Records, or none for all.", metavar="[SERIES]")
+        str | None,
+        typer.Argument(
+            help="Name of the series; for .jsonl a kind of Records, or nothing for all kinds.", metavar="[SERIES]"
+        ),
     ] = None,
     store: StoreUrl = None,
     form: Form = None,
@@ -153,12 +169,12 @@ def export(
     last: Last = None,
     as_json: Json = False,
 ) -> None:
-    """Write a series, or Records, to a file."""
+    """Write a series or Records to a file."""
     from gavotte.store import Span, export_records, export_series, file_format, open_store
 
     kind = file_format(output, form)
     if series is None and kind != "jsonl":
-        raise typer.BadParameter("name the series; only .jsonl takes all Records")
+        raise typer.BadParameter("name a series: only .jsonl can hold all of the store's Records")
     span = Span(since, until, last)
     with open_store(store, create=False) as opened:
         if kind == "jsonl":
@@ -172,27 +188,33 @@ def export(
         note(f"wrote {count} {what if count != 1 else what[:-1]} to {output}")
 
 
-@history.command("import")
+@history.command("import", epilog="Example: gavotte history import cloud.npz --series cloud")
 def import_(
     file: Annotated[
-        Path, typer.Argument(help="A .npz, .parquet or .csv of snapshots, or a .jsonl of Records.", metavar="FILE")
+        Path,
+        typer.Argument(
+            help="File to add: .npz, .parquet or .csv with snapshots, or .jsonl with Records.", metavar="FILE"
+        ),
     ],
     series: Annotated[
-        str | None, typer.Option("--series", help="Which series to add to; else the file's name.")
+        str | None, typer.Option("--series", help="Series to add to. By default the name of the file.")
     ] = None,
     store: StoreUrl = None,
     form: Form = None,
     skip_existing: Annotated[
-        bool, typer.Option("--skip-existing", help="Pass over times that the series has, instead of refusing.")
+        bool,
+        typer.Option(
+            "--skip-existing", help="Skip snapshots that the series already has, instead of refusing the file."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Add a file to the store, whole or not at all; a new series or store is made."""
+    """Add a file to the store, all of it or nothing. Creates the series and the store if needed."""
     from gavotte.store import file_format, import_file, open_store
 
     kind = file_format(file, form)
     if kind == "jsonl" and series is not None:
-        raise typer.BadParameter("Records belong to no series; leave --series out")
+        raise typer.BadParameter("Records do not belong to a series: leave out --series")
     with open_store(store) as opened:
         added = import_file(opened, file, series, form=kind, skip_existing=skip_existing)
     if as_json:
@@ -203,17 +225,20 @@ def import_(
         note(f"added {added.snapshots} snapshots to {added.series} in {added.store}")
 
 
-@history.command()
+@history.command(epilog="Example: gavotte history delete cloud --before 2026-01-01")
 def delete(
-    name: Annotated[str, typer.Argument(help="A series; with --records a kind of Records.", metavar="NAME")],
-    records: Annotated[bool, typer.Option("--records", help="Delete Records of this kind instead.")] = False,
+    name: Annotated[str, typer.Argument(help="Name of the series, or with --records of the kind.")],
+    records: Annotated[
+        bool, typer.Option("--records", help="Delete Records of this kind instead of a series.")
+    ] = False,
     before: Annotated[
-        float | None, typer.Option("--before", help="Only what is older than this.", parser=_moment, metavar="TIME")
+        float | None,
+        typer.Option("--before", help="Only what is older than this time.", parser=_moment, metavar="TIME"),
     ] = None,
     store: StoreUrl = None,
     as_json: Json = False,
 ) -> None:
-    """Delete a series or a kind of Records, or what is old of it."""
+    """Delete a series or a kind of Records, or its older part."""
     from gavotte.store import open_store
 
     with open_store(store, create=False) as opened:

@@ -8,42 +8,48 @@ from typing import Annotated
 
 import typer
 
-from gavotte.cli.output import Hosts, Json, emit_json, emit_table, note
+from gavotte.cli.options import Hosts, Json
+from gavotte.cli.output import emit_json, emit_table, note, printable
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.rates import format_bytes
 
-hosts = typer.Typer(
-    help="Your hosts: import an inventory, check it, install agents, make keys for TLS.", no_args_is_help=True
-)
+hosts = typer.Typer(help="List and check your hosts, install agents on them, make keys for TLS.", no_args_is_help=True)
 
 Output = Annotated[
-    Path | None, typer.Option("-o", "--output", help="Write the Inventory here.", metavar="X.hosts.toml")
+    Path | None, typer.Option("-o", "--output", help="Write the Inventory to this file.", metavar="X.hosts.toml")
 ]
 
 
-@hosts.command("import")
+@hosts.command("import", epilog="Example: gavotte hosts import --match 'web*,db?' -o my.hosts.toml")
 def bring(
     ssh_config: Annotated[
-        Path | None, typer.Option("--ssh-config", help="Hosts of this ssh configuration.", metavar="FILE")
+        Path | None, typer.Option("--ssh-config", help="Take the hosts of this ssh configuration.", metavar="FILE")
     ] = None,
     match: Annotated[
         str | None,
-        typer.Option("--match", help="Only those of these names; alone: of ~/.ssh/config.", metavar="GLOB[,GLOB]"),
+        typer.Option(
+            "--match",
+            help="Take only hosts with these names; without --ssh-config those of ~/.ssh/config.",
+            metavar="GLOB[,GLOB]",
+        ),
     ] = None,
-    slurm: Annotated[bool, typer.Option("--slurm", help="Hosts of the Slurm allocation this runs in.")] = False,
+    slurm: Annotated[
+        bool, typer.Option("--slurm", help="Take the hosts of the Slurm allocation that this runs in.")
+    ] = False,
     mpi_hostfile: Annotated[
-        Path | None, typer.Option("--mpi-hostfile", help="Hosts of an Open MPI or MPICH hostfile.", metavar="FILE")
+        Path | None,
+        typer.Option("--mpi-hostfile", help="Take the hosts of this Open MPI or MPICH hostfile.", metavar="FILE"),
     ] = None,
     output: Output = None,
     as_json: Json = False,
 ) -> None:
-    """Make an Inventory of what you have: an ssh configuration, a Slurm allocation, an MPI hostfile."""
+    """Make an Inventory from an ssh configuration, a Slurm allocation or an MPI hostfile."""
     from gavotte.agents.sources import from_mpi, from_slurm, from_ssh_config
     from gavotte.formats.inventory import format_inventory, write_inventory
 
     by_ssh = ssh_config is not None or match is not None
     if by_ssh + slurm + (mpi_hostfile is not None) != 1:
-        raise typer.BadParameter("give one of --ssh-config (or --match), --slurm, --mpi-hostfile")
+        raise typer.BadParameter("use one of --ssh-config (or --match), --slurm and --mpi-hostfile")
     if mpi_hostfile is not None:
         inventory = from_mpi(mpi_hostfile)
     elif slurm:
@@ -59,9 +65,9 @@ def bring(
     note(f"{len(inventory.host)} host{'s' * (len(inventory.host) > 1)}" + (f" in {output}" if output else ""))
 
 
-@hosts.command("list")
+@hosts.command("list", epilog="Example: gavotte hosts list --hosts my.hosts.toml")
 def show(hosts: Hosts, as_json: Json = False) -> None:
-    """Print the hosts that --hosts names, without speaking to any."""
+    """List the hosts that --hosts names, without contacting them."""
     from gavotte.agents import resolve_hosts
 
     inventory = resolve_hosts(hosts)
@@ -81,9 +87,9 @@ def show(hosts: Hosts, as_json: Json = False) -> None:
     emit_table(["host", "address", "agent", "cpus", "memory"], rows, words=("address", "agent"))
 
 
-@hosts.command()
+@hosts.command(epilog="Example: gavotte hosts check --hosts ssh-config:web*")
 def check(hosts: Hosts, output: Output = None, as_json: Json = False) -> int:
-    """Reach every host and tell how its agent is; exit status 1 when one cannot be used."""
+    """Contact every host and say whether it can be used. Exits with 1 if one cannot."""
     from gavotte.agents import resolve_hosts
     from gavotte.formats.inventory import write_inventory
     from gavotte.hosts import check as ask
@@ -112,17 +118,17 @@ def check(hosts: Hosts, output: Output = None, as_json: Json = False) -> int:
     for host in result.hosts:
         if host.inside_address and host.inside_address != host.address:
             note(
-                f"warning: {host.name}: its SSH server took the connection at {host.inside_address}, the inventory "
-                f"says {host.address}; other hosts may reach it better there"
+                f"warning: {host.name}: its SSH server answers at {host.inside_address}, but the inventory says "
+                f"{host.address}; if other hosts cannot reach it, change its `address`"
             )
     bad = len(result.hosts) - result.usable
     note(f"{result.usable} of {len(result.hosts)} hosts can be used")
     return 1 if bad else 0
 
 
-@hosts.command()
+@hosts.command(epilog="Example: gavotte hosts deploy --hosts my.hosts.toml")
 def deploy(hosts: Hosts, as_json: Json = False) -> int:
-    """Install the agent over SSH, its checksum verified; exit status 1 when that fails somewhere."""
+    """Install the agent on every host over SSH and verify its checksum. Exits with 1 if one fails."""
     from gavotte.agents import resolve_hosts
     from gavotte.hosts import deploy as install
 
@@ -135,21 +141,26 @@ def deploy(hosts: Hosts, as_json: Json = False) -> int:
     return 0 if all(host.installed for host in done) else 1
 
 
-@hosts.command()
+@hosts.command(epilog="Example: gavotte hosts keys -o keys node1=10.0.0.1 node2=10.0.0.2")
 def keys(
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to make.", metavar="DIR")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write the keys to.", metavar="DIR")],
     host: Annotated[
-        list[str] | None, typer.Argument(help="NAME, or NAME=ADDRESS,ADDRESS as the controller reaches it.")
+        list[str] | None,
+        typer.Argument(
+            help="NAME, or NAME=ADDRESS,ADDRESS with the addresses at which the controller reaches it.", metavar="HOST"
+        ),
     ] = None,
     hosts: Annotated[
-        str | None, typer.Option("--hosts", help="For all hosts of this inventory.", metavar="FILE")
+        str | None, typer.Option("--hosts", help="Make keys for all hosts of this inventory.", metavar="FILE")
     ] = None,
-    days: Annotated[int, typer.Option("--days", help="How long they are valid.", min=1, max=36500)] = 365,
-    add: Annotated[bool, typer.Option("--add", help="Sign for more hosts by the authority in DIR.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+    days: Annotated[
+        int, typer.Option("--days", help="Days that the keys are valid.", min=1, max=36500, metavar="N")
+    ] = 365,
+    add: Annotated[bool, typer.Option("--add", help="Add hosts to the authority that is already in DIR.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace keys that are already in DIR.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make an authority, the controller's and the hosts' keys for agents behind mutual TLS."""
+    """Make a certificate authority and keys for the controller and the hosts, for agents behind mutual TLS."""
     from gavotte.agents import resolve_hosts
     from gavotte.formats.routes import TlsRoute
     from gavotte.hosts import Bearer, read_bearer
@@ -166,7 +177,26 @@ def keys(
             {"folder": str(output), "hosts": [bearer.name for bearer in bearers], "files": [str(f) for f in files]}
         )
         return
-    note(f"{len(files)} files in {output}; copy {output}/hosts/NAME to each host and keep the rest here")
+    note(f"{len(files)} files in {output}; copy {output}/hosts/NAME to each host and keep the rest to yourself")
+
+
+@hosts.command(epilog="Example: gavotte hosts logs vm3 --hosts lab --lines 20")
+def logs(
+    host: Annotated[str, typer.Argument(help="Whose log.", metavar="HOST")],
+    hosts: Hosts = "lab",
+    lines: Annotated[int, typer.Option("--lines", help="At most so many, the last.", min=1, max=10_000)] = 100,
+    as_json: Json = False,
+) -> None:
+    """Print the last lines that a host's agent has logged."""
+    from gavotte.agents import resolve_hosts
+    from gavotte.hosts import logs as ask
+
+    told = ask(resolve_hosts(hosts), host, lines=lines)
+    if as_json:
+        emit_json({"host": host, "lines": told})
+        return
+    for line in told:
+        typer.echo(printable(line))
 
 
 def _emit(inventory: Inventory) -> None:

@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gavotte.cli.output import Json, emit_json, emit_table, note
+from gavotte.cli.options import Json
+from gavotte.cli.output import emit_json, emit_table, note
 
 if TYPE_CHECKING:
     from gavotte.lab import LabStatus
 
 lab = typer.Typer(
-    help="An emulated cloud: hosts, switches and caps from a *.topology.toml, as network namespaces.",
+    help="Emulate a cloud on this machine, out of network namespaces, as a *.topology.toml describes it.",
     no_args_is_help=True,
 )
 
-TopologyFile = Annotated[Path, typer.Argument(help="What to build.", metavar="TOPOLOGY")]
+TopologyFile = Annotated[Path, typer.Argument(help="The Topology to build.", metavar="TOPOLOGY")]
 PASS_THROUGH = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
-@lab.command()
+@lab.command(epilog="Example: gavotte lab up cloud.topology.toml")
 def up(topology: TopologyFile, as_json: Json = False) -> None:
-    """Build the lab and start an agent on each host; it stays until `gavotte lab down`."""
+    """Build the lab and start an agent on each host. It stays up until `gavotte lab down`."""
     from gavotte import lab as room
     from gavotte.formats.topology import read_topology
 
@@ -32,9 +33,9 @@ def up(topology: TopologyFile, as_json: Json = False) -> None:
     _show(state, as_json)
 
 
-@lab.command()
+@lab.command(epilog="Example: gavotte lab down")
 def down(as_json: Json = False) -> None:
-    """Remove the lab and all that runs in it."""
+    """Remove the lab and everything that runs in it."""
     from gavotte import lab as room
 
     was_up = room.down()
@@ -44,41 +45,43 @@ def down(as_json: Json = False) -> None:
         note("lab removed" if was_up else "no lab was up")
 
 
-@lab.command()
-def status(as_json: Json = False) -> None:
-    """Tell whether a lab is up and what is in it."""
+@lab.command(epilog="Example: gavotte lab status --json")
+def status(as_json: Json = False) -> int:
+    """Say whether a lab is up and whether its agents answer. Exits with 1 if there is no lab."""
     from gavotte import lab as room
 
-    _show(room.status(), as_json)
+    state = room.status()
+    _show(state, as_json)
+    return 0 if state.up else 1
 
 
-@lab.command("exec", context_settings=PASS_THROUGH)
+@lab.command("exec", epilog="Example: gavotte lab exec vm0 -- ping -c 3 vm1", context_settings=PASS_THROUGH)
 def execute(
-    host: Annotated[str, typer.Argument(help="A host or switch of the lab.")],
-    command: Annotated[list[str], typer.Argument(help="What to run there.", metavar="-- CMD...")],
+    host: Annotated[str, typer.Argument(help="A host or switch of the lab.", metavar="HOST")],
+    command: Annotated[list[str], typer.Argument(help="The command, after `--`.", metavar="-- CMD...")],
 ) -> None:
-    """Run a command inside a host; its exit status is passed on."""
+    """Run a command on a host of the lab. Exits with the command's status."""
     from gavotte import lab as room
 
     raise typer.Exit(room.execute(host, _bare(command)))
 
 
-@lab.command("run", context_settings=PASS_THROUGH)
+@lab.command(
+    "run",
+    epilog="Example: gavotte lab run cloud.topology.toml -- gavotte measure --hosts lab -o cloud.npz",
+    context_settings=PASS_THROUGH,
+)
 def run(
     topology: TopologyFile,
-    command: Annotated[list[str], typer.Argument(help="What to run beside the lab.", metavar="-- CMD...")],
+    command: Annotated[list[str], typer.Argument(help="The command, after `--`.", metavar="-- CMD...")],
 ) -> int:
-    """Build the lab, run a command beside it (where `--hosts lab` works), remove the lab."""
+    """Build a lab, run a command beside it (where `--hosts lab` works) and remove the lab."""
     from gavotte import lab as room
-    from gavotte.errors import GavotteError
     from gavotte.formats.topology import read_topology
 
     command = _bare(command)
     with room.session(read_topology(topology), source=str(topology.absolute())) as cloud:
-        try:
-            child = subprocess.Popen(command, env=cloud.environment())
-        except FileNotFoundError:
-            raise GavotteError(f"{command[0]}: no such command", hint="check its spelling") from None
+        child = cloud.beside(command)
         try:
             code = child.wait()
         except BaseException:
@@ -98,7 +101,7 @@ def _bare(command: list[str]) -> list[str]:
 
     bare = command[1:] if command[:1] == ["--"] else command
     if not bare:
-        raise GavotteError("no command was given", hint="write it behind --")
+        raise GavotteError("no command given", hint="write it after `--`")
     return bare
 
 
@@ -111,6 +114,6 @@ def _show(state: LabStatus, as_json: bool) -> None:
         return
     emit_table(
         ["host", "address", "agent"],
-        [[host.name, host.address, "answers" if host.agent else "does not answer"] for host in state.hosts],
+        [[host.name, host.address, "answers" if host.agent else "stopped"] for host in state.hosts],
     )
     note(f"{len(state.hosts)} hosts of {state.topology}, up for {state.uptime_s:.1f} s")

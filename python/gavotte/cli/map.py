@@ -7,32 +7,31 @@ from typing import Annotated
 
 import typer
 
-from gavotte.cli.output import Json, Seed, emit_json, emit_table, note
+from gavotte.cli.options import Json, NetworkFile, PlacementOutput, Seed
+from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.cli.replay import Norm, Replay, note_replay, read_replay
 
 
 def map_(
-    network: Annotated[Path, typer.Argument(help="A Network.", metavar="N.network.json")],
-    app: Annotated[Path, typer.Argument(help="An App.", metavar="A.app.toml")],
+    network: NetworkFile,
+    app: Annotated[Path, typer.Argument(help="The App to map.", metavar="A.app.toml")],
     method: Annotated[str, typer.Option("--method", help="exchange, greedy (the RPCA paper's) or ring.")] = "exchange",
     hosts: Annotated[
         str | None,
         typer.Option(
             "--reorder",
-            help="Where rank 0, 1, ... run already: print the new rank of each instead, and move nobody.",
+            help="The hosts on which ranks 0, 1, ... already run: print the new rank of each instead of moving them.",
             metavar="HOST,HOST,...",
         ),
     ] = None,
     history: Replay = None,
     norm: Norm = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the Placement.", metavar="P.placement.json")
-    ] = None,
+    output: PlacementOutput = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Give each task a host of its own so that who talks most sits nearest."""
-    from gavotte.collective import history_pairs
+    """Give each task a host of its own, so that tasks that exchange much are close together."""
+    from gavotte.collective import history_costs
     from gavotte.formats.app import read_app
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import write_placement
@@ -44,7 +43,7 @@ def map_(
     order = None if hosts is None else keys(placed, [host.strip() for host in hosts.split(",")])
     replayed: list[float] | None = None
     if snapshots is not None:
-        pairs = history_pairs(snapshots, list(placed.assignment.values()))
+        pairs = history_costs(snapshots, list(placed.assignment.values()))
         replayed = busiest_s(read, range(len(read.task)), pairs.alpha_s, pairs.per_byte_s).tolist()
     if output is not None:
         write_placement(output, placed)
@@ -55,7 +54,7 @@ def map_(
         typer.echo("\n".join(map(str, order)))
     else:
         emit_table(["task", "host"], [list(pair) for pair in placed.assignment.items()], words=["host"])
-    note(f"{method}: the busiest host, {placed.bottleneck}, takes {placed.completion_s:.4g} s; seed {placed.seed}")
+    note(f"{method}: the busiest host, {placed.bottleneck}, takes {placed.completion_s:.4g} s, seed {placed.seed}")
     if replayed:
         note_replay(replayed)
     if output is not None:

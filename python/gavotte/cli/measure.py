@@ -12,7 +12,8 @@ import numpy as np
 import typer
 
 from gavotte.cli.budget import read_limits
-from gavotte.cli.output import Hosts, Json, Seed, emit_json, emit_table, note, progress
+from gavotte.cli.options import Budget, DryRun, Hosts, Json, MaybeHosts, PricePerGb, Seed
+from gavotte.cli.output import emit_json, emit_table, note, progress
 from gavotte.cli.sharing import document, experiment, sharing
 from gavotte.formats.history import VERDICTS, Floats, History, Proof
 from gavotte.formats.rates import format_bytes, format_rate
@@ -24,95 +25,112 @@ if TYPE_CHECKING:
 DEFAULT = "train"
 
 
-measure = typer.Typer(help="Measure every directed path between the hosts.", invoke_without_command=True)
+measure = typer.Typer(
+    help="Measure every directed path between the hosts.",
+    epilog="Example: gavotte measure --hosts lab --sharing -o cloud.npz",
+    invoke_without_command=True,
+)
 
 
 @measure.callback()
 def paths(
     context: typer.Context,
-    hosts: Annotated[
-        str | None, typer.Option("--hosts", help="`lab` for the lab that is up, or a *.hosts.toml.", metavar="lab|FILE")
-    ] = None,
+    hosts: MaybeHosts = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the History here.", metavar="H.npz")
+        Path | None, typer.Option("-o", "--output", help="Write the History to this file.", metavar="H.npz")
     ] = None,
     method: Annotated[
-        str, typer.Option("--method", help="train, bulk (TCP), pingpong, or choreo (trains as published).")
+        str, typer.Option("--method", help="train, bulk (TCP), pingpong or choreo (packet trains as published).")
     ] = DEFAULT,
-    flows: Annotated[int, typer.Option("--flows", help="bulk: parallel connections.", min=1, max=128)] = 1,
-    seconds: Annotated[float, typer.Option("--seconds", help="bulk: how long each.", min=0.1, max=600)] = 1.0,
+    flows: Annotated[
+        int, typer.Option("--flows", help="Parallel connections, for bulk.", min=1, max=128, metavar="N")
+    ] = 1,
+    seconds: Annotated[
+        float,
+        typer.Option("--seconds", help="Duration of each transfer, for bulk.", min=0.1, max=600, metavar="SECONDS"),
+    ] = 1.0,
     engine: Annotated[
-        str, typer.Option("--engine", help="bulk: who sends and counts, gavotte or the hosts' own iperf3.")
+        str, typer.Option("--engine", help="Who sends and counts, for bulk: gavotte, or the hosts' own iperf3.")
     ] = "gavotte",
-    count: Annotated[int, typer.Option("--count", help="How many snapshots.", min=1)] = 1,
-    every: Annotated[float, typer.Option("--every", help="Seconds between starts of snapshots.", min=0)] = 0.0,
+    count: Annotated[int, typer.Option("--count", help="Number of snapshots.", min=1, metavar="N")] = 1,
+    every: Annotated[
+        float, typer.Option("--every", help="Time between the starts of two snapshots.", min=0, metavar="SECONDS")
+    ] = 0.0,
     until_stable: Annotated[
-        bool, typer.Option("--until-stable", help="Stop before --count when another snapshot would decide nothing new.")
+        bool,
+        typer.Option("--until-stable", help="Stop before --count once another snapshot would not change any decision."),
     ] = False,
     pairs: Annotated[
         str | None,
         typer.Option(
             "--pairs",
-            help="Only some: sparse (2 log2 N out of and into each host) or how many; then `gavotte model --fill`.",
+            help="Measure only so many pairs from and to each host; sparse = 2 log2 N. See `gavotte model --fill`.",
             metavar="sparse|COUNT",
         ),
     ] = None,
     seed: Seed = 0,
-    budget: Annotated[
-        list[str] | None,
-        typer.Option("--budget", help="Refuse to cost more: 500MB, 30s, or a sum of money; may be repeated."),
-    ] = None,
-    price_per_gb: Annotated[float, typer.Option("--price-per-gb", help="Price of 10^9 bytes sent.", min=0)] = 0.0,
+    budget: Budget = None,
+    price_per_gb: PricePerGb = 0.0,
     network: Annotated[
         Path | None,
-        typer.Option("--network", help="An earlier Network: its shared links are never filled by two probes at once."),
+        typer.Option(
+            "--network",
+            help="An earlier Network: do not fill its shared links with two probes at once.",
+            metavar="N.network.json",
+        ),
     ] = None,
     share: Annotated[
-        bool, typer.Option("--sharing", help="Then find which pairs share a bottleneck, by experiments.")
+        bool, typer.Option("--sharing", help="Then find out by experiments which pairs share a bottleneck.")
     ] = False,
-    again: Annotated[bool, typer.Option(help="Measure doubtful paths once more, alone.")] = True,
+    again: Annotated[bool, typer.Option(help="Measure doubtful paths once more, each alone.")] = True,
     series: Annotated[
         str | None, typer.Option("--series", help="Add the snapshots to this series of the store.")
     ] = None,
-    store: Annotated[str | None, typer.Option("--store", help="Which store, with --series.", metavar="URL")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted measurement of -o.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost, send nothing.")] = False,
+    store: Annotated[
+        str | None,
+        typer.Option("--store", help="The store for --series; see `gavotte history list --help`.", metavar="URL"),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the interrupted measurement of the file given by -o.")
+    ] = False,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Measure every directed path between the hosts."""
     if context.invoked_subcommand is not None:
         return
     if hosts is None:
-        raise typer.BadParameter("give --hosts lab or --hosts FILE")
+        raise typer.BadParameter("--hosts is missing: use e.g. --hosts lab")
     from gavotte.agents import resolve_hosts
     from gavotte.errors import GavotteError
     from gavotte.formats.history import write_history
     from gavotte.formats.network import read_network
-    from gavotte.measure import METHODS, bulk, journal_path, plan
+    from gavotte.measure import METHODS, bulk, journal_path, plan_measurement
     from gavotte.measure import measure as take
-    from gavotte.measure.plan import plan_some
+    from gavotte.measure.sharing import cost_of_sharing, foreseen
 
     inventory = resolve_hosts(hosts)
     limits = read_limits(budget or [], price_per_gb)
     if method not in METHODS:
-        raise GavotteError(f"no method {method!r}", hint=f"choose one of {', '.join(METHODS)}")
+        raise GavotteError(f"unknown method `{method}`", hint=f"use one of {', '.join(METHODS)}")
     if engine != "gavotte" and method != "bulk":
-        raise GavotteError(f"--engine {engine} does not measure by {method}", hint="add --method bulk")
+        raise GavotteError(f"--engine {engine} cannot measure with --method {method}", hint="use --method bulk")
     if share and pairs is not None:
-        raise GavotteError("--sharing compares with what every pair does alone", hint="leave out --pairs")
+        raise GavotteError("--sharing needs the rate of every pair", hint="leave out --pairs")
     if store is not None and series is None:
-        raise GavotteError("--store needs to know where in it", hint="name the series with --series")
+        raise GavotteError("--store needs a series", hint="name one with --series")
     how = bulk(flows=flows, seconds=seconds, engine=_engine(engine)) if method == "bulk" else METHODS[method]
     known = read_network(network) if network is not None else None
-    names = tuple(inventory.names)
-    todo = plan(names, how, seed=seed)
-    some = None if pairs is None else _some(pairs, len(names), seed)
-    if some is not None:
-        todo = plan_some(names, how, some)
-    cost = todo.cost(snapshots=count, every_s=every, price_per_gb=price_per_gb)
+    some = None if pairs is None else _some(pairs, inventory.names, seed)
+    todo = plan_measurement(inventory.names, how, count=count, every_s=every, seed=seed, known=known, pairs=some)
+    cost = todo.cost(price_per_gb=price_per_gb)
+    what = f"{count} snapshot{'s' * (count > 1)}"
+    if share:
+        cost += cost_of_sharing(foreseen(inventory.names, known), seed=seed, price_per_gb=price_per_gb)
+        what += " and experiments"
     money = f", about {cost.money:.2f} in money" if price_per_gb else ""
     note(
-        f"{todo.paths} paths in {len(todo.rounds)} rounds, {count} snapshot{'s' * (count > 1)}: "
+        f"{todo.paths} paths in {len(todo.first)} rounds, {what}: "
         f"about {format_bytes(cost.bytes)}, at most {format_bytes(cost.max_bytes)}, about {cost.seconds:.1f} s{money}, "
         f"seed {seed}"
     )
@@ -122,7 +140,7 @@ def paths(
             emit_json(
                 {
                     "paths": todo.paths,
-                    "rounds": len(todo.rounds),
+                    "rounds": len(todo.first),
                     "snapshots": count,
                     "bytes": cost.bytes,
                     "max_bytes": cost.max_bytes,
@@ -133,9 +151,9 @@ def paths(
             )
         return
     if output is not None and not output.parent.is_dir():
-        raise GavotteError(f"{output}: no such folder", hint="create it first")
+        raise GavotteError(f"{output}: no such folder", hint="create the folder, or name another file")
     if resume and output is None:
-        raise GavotteError("--resume needs to know of which measurement", hint="name its History with -o")
+        raise GavotteError("--resume needs the file that was being measured", hint="name it with -o")
     with progress("measuring") as advance:
         result = take(
             inventory,
@@ -150,7 +168,7 @@ def paths(
             resume=resume,
             progress=advance,
             enough=_stable(seed) if until_stable else None,
-            pairs=None if some is None else [(names[i], names[j]) for i, j in some],
+            pairs=some,
         )
         if output is not None:
             write_history(output, result.history)
@@ -171,36 +189,44 @@ def paths(
         _print(result)
     if until_stable:
         stopped = result.history.snapshots
-        why = "decisions have settled" if stopped < count else "decisions had not settled before"
+        why = "decisions have settled" if stopped < count else "decisions did not settle earlier"
         note(f"stopped after {stopped} of {count} snapshots: {why}")
     for host, reason in result.missing.items():
         note(f"warning: {host}: {reason}")
     for host, reason in result.lost.items():
-        note(f"warning: {host} was lost: {reason}")
+        note(f"warning: lost {host}: {reason}")
+    for neighbour in result.beside:
+        note(f"warning: measured beside {neighbour}, which moved bytes meanwhile; rates may be low")
     for failure in result.failures[:20]:
         note(f"warning: {failure.source} to {failure.target}: {failure.reason}")
     if len(result.failures) > 20:
-        note(f"warning: {len(result.failures) - 20} more paths without an answer")
+        note(f"warning: {len(result.failures) - 20} more paths did not answer")
     if result.history.answered == 0:
         raise GavotteError("no path answered", hint="see the warnings above")
 
 
-measure.command()(sharing)
+measure.command(epilog="Example: gavotte measure sharing cloud.npz --hosts lab")(sharing)
 
 
-@measure.command()
+@measure.command(epilog="Example: gavotte measure cross vm0 vm1 --hosts lab --max-rate 287mbit")
 def cross(
-    source: Annotated[str, typer.Argument(help="Sending host.")],
-    target: Annotated[str, typer.Argument(help="Receiving host.")],
+    source: Annotated[str, typer.Argument(help="The sending host.", metavar="SOURCE")],
+    target: Annotated[str, typer.Argument(help="The receiving host.", metavar="TARGET")],
     hosts: Hosts,
     max_rate: Annotated[
         str | None,
-        typer.Option("--max-rate", help="TCP goodput of the path when idle, as 287mbit; else two connections tell."),
+        typer.Option(
+            "--max-rate",
+            help="TCP goodput of the idle path, e.g. 287mbit. By default estimated with two connections.",
+            metavar="RATE",
+        ),
     ] = None,
-    seconds: Annotated[float, typer.Option("--seconds", help="How long to watch.", min=1, max=600)] = 10.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", help="Duration of the measurement.", min=1, max=600, metavar="SECONDS")
+    ] = 10.0,
     as_json: Json = False,
 ) -> None:
-    """Estimate the cross traffic on a path, in equivalent bulk TCP connections (Choreo section 3.2)."""
+    """Estimate the cross traffic on a path, as a number of bulk TCP connections (Choreo, section 3.2)."""
     from gavotte.agents import resolve_hosts
     from gavotte.errors import GavotteError
     from gavotte.formats.rates import parse_rate
@@ -211,7 +237,7 @@ def cross(
         try:
             max_bps = parse_rate(max_rate)
         except ValueError:
-            raise GavotteError(f"--max-rate {max_rate!r} is no rate", hint="write it as tc does, as 287mbit") from None
+            raise GavotteError(f"--max-rate: `{max_rate}` is not a rate", hint="use e.g. 287mbit") from None
     found = watch(resolve_hosts(hosts), source, target, max_bps=max_bps, seconds=seconds)
     if as_json:
         emit_json(vars(found) | {"time_s": found.time_s.tolist(), "connections": found.connections.tolist()})
@@ -219,22 +245,24 @@ def cross(
     rows = [[f"{t:.2f}", f"{c:.1f}"] for t, c in zip(found.time_s, found.connections, strict=True)]
     emit_table(["time s", "connections"], rows)
     note(
-        f"cross traffic like {found.median:.1f} connections, "
-        f"10 % to 90 % of the time {found.low:.1f} to {found.high:.1f}; "
+        f"cross traffic of {found.median:.1f} connections "
+        f"({found.low:.1f} to {found.high:.1f} from the 10th to the 90th percentile); "
         f"path {format_rate(found.max_bps)} ({found.how}); round trip {1e3 * found.rtt_idle_s:.2f} ms idle, "
         f"{1e3 * found.rtt_loaded_s:.2f} ms loaded"
     )
 
 
-@measure.command()
+@measure.command(epilog="Example: gavotte measure calibrate --hosts lab --paths 12")
 def calibrate(
     hosts: Hosts,
-    paths: Annotated[int, typer.Option("--paths", help="How many paths to compare on.", min=1)] = 6,
-    bulk_s: Annotated[float, typer.Option("--bulk-s", help="Seconds of bulk TCP on each.", min=0.5, max=60)] = 3.0,
+    paths: Annotated[int, typer.Option("--paths", help="Number of paths to compare on.", min=1, metavar="N")] = 6,
+    bulk_s: Annotated[
+        float, typer.Option("--bulk-s", help="Duration of bulk TCP on each path.", min=0.5, max=60, metavar="SECONDS")
+    ] = 3.0,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Find which of Choreo's trains (K bursts of B packets) agree with bulk TCP here (section 4.1)."""
+    """Find the Choreo trains (K bursts of B packets) that agree with bulk TCP on this network (section 4.1)."""
     from gavotte.agents import resolve_hosts
     from gavotte.measure.calibrate import calibrate as compare
 
@@ -243,7 +271,7 @@ def calibrate(
     if as_json:
         emit_json(
             {
-                "trains": [vars(train) for train in found.trains],
+                "trains": found.to_records(),
                 "best": None if found.best is None else vars(found.best),
                 "paths": found.paths,
                 "seed": found.seed,
@@ -259,20 +287,22 @@ def calibrate(
         ]
         for t in found.trains
     ]
-    emit_table(["K x B x P", "mean error", "paths", "bytes a path"], rows)
+    emit_table(["K x B x payload", "mean error", "paths", "bytes per path"], rows)
     if found.best is not None:
         note(f"use {found.best.bursts} bursts of {found.best.packets} packets: {100 * found.best.mean_error:.1f} % off")
 
 
-def _some(text: str, size: int, seed: int) -> list[tuple[int, int]]:
+def _some(text: str, names: list[str], seed: int) -> list[tuple[str, str]]:
     """As many pairs out of each host as asked for, and as many into it."""
     from gavotte.errors import GavotteError
     from gavotte.model import random_rings, usual_degree
 
     if text != "sparse" and not text.isdecimal():
-        raise GavotteError(f"--pairs {text!r} is no number of pairs", hint="write sparse, or how many out of each host")
-    degree = usual_degree(size) if text == "sparse" else int(text)
-    return [(int(i), int(j)) for i, j in np.argwhere(random_rings(size, degree, seed=seed))]
+        raise GavotteError(
+            f"--pairs: `{text}` is not a number of pairs", hint="use sparse, or a number of pairs per host"
+        )
+    degree = usual_degree(len(names)) if text == "sparse" else int(text)
+    return [(names[i], names[j]) for i, j in np.argwhere(random_rings(len(names), degree, seed=seed))]
 
 
 def _stable(seed: int) -> Callable[[History], bool]:
@@ -289,7 +319,7 @@ def _engine(engine: str) -> Engine:
     for known in ENGINES:
         if engine == known:
             return known
-    raise GavotteError(f"no engine {engine!r}", hint=f"choose one of {', '.join(ENGINES)}")
+    raise GavotteError(f"unknown engine `{engine}`", hint=f"use one of {', '.join(ENGINES)}")
 
 
 def _document(result: Measurement, method: str, output: Path | None) -> dict[str, object]:
@@ -317,6 +347,7 @@ def _document(result: Measurement, method: str, output: Path | None) -> dict[str
         "proof": None if history.proof is None else _proof(history.proof, history.beta_Bps),
         "missing": result.missing,
         "lost": result.lost,
+        "beside": [each.as_dict() for each in result.beside],
         "failures": [vars(failure) for failure in result.failures],
         "output": None if output is None else str(output),
     }

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gavotte.cli.output import Json, Seed, emit_json, emit_table, note
+from gavotte.cli.options import Json, Seed
+from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.formats.rates import format_rate
 
 if TYPE_CHECKING:
@@ -19,15 +20,15 @@ PICTURES = ("png", "svg", "pdf")
 
 
 def model(
-    history: Annotated[Path, typer.Argument(help="A History.", metavar="H.npz")],
+    history: Annotated[Path, typer.Argument(help="The History to learn from.", metavar="H.npz")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the Network.", metavar="N.network.json")
+        Path | None, typer.Option("-o", "--output", help="Write the Network to this file.", metavar="N.network.json")
     ] = None,
     method: Annotated[
         str,
         typer.Option(
             "--method",
-            help="auto (what decides best on snapshots held out), rpca, mode, median, mean, min, ewma, last.",
+            help="auto (the one that decides best on held-out snapshots), rpca, mode, median, mean, min, ewma or last.",
         ),
     ] = "auto",
     sharing: Annotated[
@@ -35,19 +36,26 @@ def model(
     ] = "auto",
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", help="Draw how the constant settles, and the constant.", metavar="FILE.png|svg|pdf"),
+        typer.Option(
+            "--plot", help="Draw the constant, and how fast it settles, to this file.", metavar="FILE.png|svg|pdf"
+        ),
     ] = None,
     fill: Annotated[
-        bool, typer.Option("--fill", help="Guess pairs that were never measured from their hosts' others.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--fill/--no-fill",
+            help="Guess pairs that were never measured from the other pairs of their hosts. By default, if they are at "
+            "most a tenth of all.",
+            show_default=False,
+        ),
+    ] = None,
     without: Annotated[
-        list[str] | None,
-        typer.Option("--without", help="Leave this host out; may be repeated.", metavar="HOST"),
+        list[str] | None, typer.Option("--without", help="Leave out this host. May be repeated.", metavar="HOST")
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Learn one lasting value for each pair, what caps each host, and whether tuning will pay."""
+    """Learn the lasting rate of each pair and the caps of each host, and whether placing will pay."""
     from gavotte.errors import GavotteError
     from gavotte.formats.history import read_history
     from gavotte.formats.network import write_network
@@ -58,10 +66,10 @@ def model(
     kinds: dict[str, Literal["auto", "hose", "pipe", "groups"]]
     kinds = {"auto": "auto", "hose": "hose", "pipe": "pipe", "groups": "groups"}
     if sharing not in kinds:
-        raise GavotteError(f"no sharing {sharing!r}", hint=f"choose one of {', '.join(kinds)}")
+        raise GavotteError(f"unknown sharing `{sharing}`", hint=f"use one of {', '.join(kinds)}")
     picture_kind = plot.suffix.removeprefix(".") if plot is not None else ""
     if plot is not None and picture_kind not in PICTURES:
-        raise GavotteError(f"--plot {plot}: no such kind of picture", hint=f"end it in .{', .'.join(PICTURES)}")
+        raise GavotteError(f"--plot: cannot draw `{plot}`", hint=f"use a name that ends in .{', .'.join(PICTURES)}")
     measured = read_history(history).without(without or ())
     constant = find_constant(measured, method=method, seed=seed, fill=fill)
     network = learn(measured, sharing=kinds[sharing], constant=constant)
@@ -132,7 +140,20 @@ def _tell(findings: Findings) -> None:
 
 def _print(network: Network) -> None:
     """The tree with its caps, then what the experiments said of each link."""
-    rows = [[name, _rate(up_bps), _rate(down_bps), cpus] for name, up_bps, down_bps, cpus in _tree(network)]
+    said = {end: verdict for verdict in network.verdicts for end in verdict.link.split(", ")}
+
+    def cap(end: str, cap_bps: float | None) -> str:
+        """A limit that experiments found; of any other, as much as was seen."""
+        verdict = said.get(end)
+        if verdict is not None and verdict.rate_bps:
+            return _rate(cap_bps)
+        seen_bps = max(cap_bps or 0.0, verdict.at_least_bps or 0.0 if verdict is not None else 0.0)
+        return f"at least {format_rate(seen_bps)}" if seen_bps else "-"
+
+    rows = [
+        ["  " * depth + name, cap(f"out of {name}", up_bps), cap(f"into {name}", down_bps), cpus]
+        for depth, name, up_bps, down_bps, cpus in _tree(network)
+    ]
     emit_table([f"sharing: {network.sharing}", "out", "in", "cpus"], rows)
     if network.verdicts:
         typer.echo()
@@ -150,14 +171,14 @@ def _rate(rate_bps: float | None) -> str:
     return format_rate(rate_bps) if rate_bps else "-"
 
 
-def _tree(network: Network) -> list[tuple[str, float | None, float | None, str]]:
+def _tree(network: Network) -> list[tuple[int, str, float | None, float | None, str]]:
     """One line a node, children indented below their parents."""
     inner: dict[str, tuple[int, str]] = {}
     for group in network.groups:
         for member in group.members:
             if member not in inner or len(group.members) < inner[member][0]:
                 inner[member] = (len(group.members), group.name)
-    lines: list[tuple[str, float | None, float | None, str]] = []
+    lines: list[tuple[int, str, float | None, float | None, str]] = []
     machines: dict[str | None, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for number, host in enumerate(network.hosts):
         parent = inner[host.name][1] if host.name in inner else None
@@ -166,16 +187,15 @@ def _tree(network: Network) -> list[tuple[str, float | None, float | None, str]]
     def below(parent: str | None, depth: int) -> None:
         for group in network.groups:
             if group.parent == parent:
-                lines.append(("  " * depth + group.name, group.up_bps, group.down_bps, ""))
+                lines.append((depth, group.name, group.up_bps, group.down_bps, ""))
                 below(group.name, depth + 1)
         for machine, numbers in machines[parent].items():
             together = len(numbers) > 1 and machine != parent
             if together:
-                lines.append(("  " * depth + machine, None, None, ""))
+                lines.append((depth, machine, None, None, ""))
             for number in numbers:
                 host = network.hosts[number]
-                indent = "  " * (depth + together)
-                lines.append((indent + host.name, host.egress_bps, host.ingress_bps, f"{host.cpus:g}"))
+                lines.append((depth + together, host.name, host.egress_bps, host.ingress_bps, f"{host.cpus:g}"))
 
     below(None, 0)
     return lines

@@ -7,23 +7,18 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of every random choice.", min=0, max=2**63 - 1)]
-Hosts = Annotated[
-    str,
-    typer.Option(
-        "--hosts",
-        help="`lab` for the lab that is up, a *.hosts.toml, ssh-config:GLOB, slurm, or mpi:HOSTFILE.",
-        metavar="lab|FILE|...",
-    ),
-]
+TEXT_WIDTH = 16
+"""Text in a table is not wrapped more tightly than this."""
+GAP = 2
+"""Blanks between two columns."""
 
 stderr = Console(stderr=True, highlight=False)
 # Behind a pipe nothing may be cut to the width of a terminal.
@@ -35,6 +30,11 @@ def note(message: str) -> None:
     stderr.print(message, markup=False, soft_wrap=True)
 
 
+def printable(text: str) -> str:
+    """A text from elsewhere, with escapes for what a terminal would act on."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
 def emit_json(content: Any) -> None:
     """Prints one JSON document on stdout; a number that is not finite becomes null."""
     sys.stdout.write(json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
@@ -43,13 +43,33 @@ def emit_json(content: Any) -> None:
 def emit_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", words: Collection[str] = ()
 ) -> None:
-    """Prints a table on stdout; the first column and those in `words` are text, the others numbers."""
-    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for index, column in enumerate(columns):
-        table.add_column(column, justify="left" if index == 0 or column in words else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    stdout.print(table, soft_wrap=True)
+    """Prints a table on stdout; the first column and those in `words` are text, the others numbers.
+
+    Where the terminal is too narrow, text is wrapped; if that is not enough, the columns are printed in several tables,
+    each with the first column. Nothing is cut.
+    """
+    text = [index == 0 or column in words for index, column in enumerate(columns)]
+    least: list[int] = []
+    for column, *cells in zip(columns, *rows, strict=True):
+        widest = max(map(cell_len, [column, *cells]))
+        word = max(cell_len(each) for cell in (column, *cells) for each in cell.split() or [""])
+        least.append(max(word, min(widest, TEXT_WIDTH)) if text[len(least)] else widest)
+    blocks: list[list[int]] = [[0]]
+    for index in range(1, len(columns)):
+        if len(blocks[-1]) > 1 and sum(least[i] + GAP for i in [*blocks[-1], index]) - GAP > stdout.width:
+            blocks.append([0])
+        blocks[-1].append(index)
+    for number, block in enumerate(blocks):
+        table = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
+        for index in block:
+            justify: JustifyMethod = "left" if text[index] else "right"
+            table.add_column(columns[index], justify=justify, min_width=least[index], no_wrap=not text[index])
+        for row in rows:
+            table.add_row(*(Text(row[index]) for index in block))
+        if number:
+            stdout.print()
+        stdout.print(table, soft_wrap=True)
+        title = ""
 
 
 @contextmanager

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gavotte.cli.output import Json, Seed, emit_json, emit_table, note
+from gavotte.cli.options import AppFiles, Json, NetworkFile, PlacementOutput, Seed, Threads
+from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.errors import GavotteError
 from gavotte.formats.rates import format_bytes, format_rate
 
@@ -21,65 +21,106 @@ _SHOWN = 12
 
 
 def place(
-    network: Annotated[Path, typer.Argument(help="A Network.", metavar="N.network.json")],
-    apps: Annotated[list[Path], typer.Argument(help="One or more Apps.", metavar="A.app.toml...")],
+    network: NetworkFile,
+    apps: AppFiles,
     method: Annotated[
         str,
         typer.Option(
-            "--method",
-            help="auto, optimal, ilp, search, greedy (Choreo's), random, round-robin or min-machines.",
+            "--method", help="auto, optimal, ilp, search, greedy (Choreo's), random, round-robin or min-machines."
         ),
     ] = "auto",
     sharing: Annotated[
-        str | None, typer.Option("--sharing", help="hose, pipe or groups; else as the Network says.")
+        str | None, typer.Option("--sharing", help="hose, pipe or groups. By default as the Network says.")
     ] = None,
     time_limit: Annotated[
-        float, typer.Option("--time-limit", help="Seconds for optimal, ilp and search.", min=0.01, max=1e6)
+        float,
+        typer.Option(
+            "--time-limit",
+            help="Time to search, for auto, optimal, ilp and search.",
+            min=0.01,
+            max=1e6,
+            metavar="SECONDS",
+        ),
     ] = 10.0,
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="Tasks and their only hosts.", metavar="TASKS=HOST,HOST")
+        list[str] | None,
+        typer.Option(
+            "--only",
+            help="Place these tasks on these hosts only. TASKS may be a pattern: map-*",
+            metavar="TASKS=HOST,HOST",
+        ),
     ] = None,
     label: Annotated[
-        list[str] | None, typer.Option("--label", help="Tasks and a label of their hosts.", metavar="TASKS=KEY:VALUE")
+        list[str] | None,
+        typer.Option("--label", help="Place these tasks only on hosts with this label.", metavar="TASKS=KEY:VALUE"),
     ] = None,
     running: Annotated[
         list[str] | None,
-        typer.Option("--running", help="What runs already.", metavar="P.placement.json:A.app.toml,..."),
+        typer.Option(
+            "--running", help="Applications that already run, and where.", metavar="P.placement.json:A.app.toml,..."
+        ),
     ] = None,
     rate_error: Annotated[
-        float, typer.Option("--rate-error", help="Relative error of a measured rate.", min=0, max=0.99)
+        float,
+        typer.Option(
+            "--rate-error",
+            help="Relative error of a measured rate, to judge the gain by.",
+            min=0,
+            max=0.99,
+            metavar="SHARE",
+        ),
     ] = 0.09,
     least_saving: Annotated[
-        float, typer.Option("--least-saving", help="Seconds; saving less is not worth it.", min=0, max=1e9)
+        float,
+        typer.Option(
+            "--least-saving",
+            help="Say that placing is not worth it if it saves less than this.",
+            min=0,
+            max=1e9,
+            metavar="SECONDS",
+        ),
     ] = 0.1,
-    robust: Annotated[bool, typer.Option("--robust", help="Plan for the lower end of each rate's interval.")] = False,
-    max_hosts: Annotated[int | None, typer.Option("--max-hosts", help="Hosts used at most.", min=1)] = None,
+    robust: Annotated[bool, typer.Option("--robust", help="Plan with the lower end of each rate's interval.")] = False,
+    max_hosts: Annotated[
+        int | None, typer.Option("--max-hosts", help="Use at most so many hosts.", min=1, metavar="N")
+    ] = None,
     max_price: Annotated[
-        float | None, typer.Option("--max-price", help="Price in USD of hosts and bytes, at most.", min=0)
+        float | None,
+        typer.Option("--max-price", help="Spend at most so much on hosts and bytes.", min=0, metavar="USD"),
     ] = None,
     goal: Annotated[
-        str, typer.Option("--goal", help="time; or the fewest hosts or lowest price at little more time.")
+        str,
+        typer.Option(
+            "--goal",
+            help="time, hosts (the fewest) or price (the lowest); the latter two may cost some time, see --within.",
+        ),
     ] = "time",
     within: Annotated[
-        float, typer.Option("--within", help="What a goal other than time may add to the time, as a share.", min=0)
+        float,
+        typer.Option("--within", help="Time that --goal hosts or price may add: 0.05 = 5 %.", min=0, metavar="SHARE"),
     ] = 0.05,
-    explain: Annotated[bool, typer.Option("--explain", help="Say what binds, and what one move would do.")] = False,
-    untimed: Annotated[bool, typer.Option("--untimed", help="Write elapsed_s as 0, for equal bytes.")] = False,
-    threads: Annotated[int | None, typer.Option("--threads", help="Used at most; all if left out.", min=1)] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the Placement.", metavar="P.placement.json")
-    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what limits the completion time, and the next-best placement.")
+    ] = False,
+    untimed: Annotated[
+        bool, typer.Option("--untimed", help="Write 0 for elapsed_s, so that equal runs write equal files.")
+    ] = False,
+    threads: Threads = None,
+    output: PlacementOutput = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Decide which task runs on which host."""
+    """Decide which task runs on which host, so that the application finishes soonest."""
     from gavotte.formats.app import read_app
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import write_placement
-    from gavotte.place import Limits, decide, select_hosts, spend, worst_case, worth
+    from gavotte.place import PlacementLimits, decide, select_hosts, spend, worst_case, worth
     from gavotte.place import explain as reason
 
     net, loaded = read_network(network), [read_app(app) for app in apps]
+    if net.unknown_pairs:
+        count = f"{net.unknown_pairs} pairs have" if net.unknown_pairs > 1 else "1 pair has"
+        note(f"warning: {count} no rate; they are planned as slower than all others until you measure them")
     net = worst_case(net) if robust else net
     there = [_running(text) for text in running or ()]
     allowed = select_hosts(
@@ -91,7 +132,7 @@ def place(
         ],
     )
 
-    def under(limits: Limits) -> Answer:
+    def under(limits: PlacementLimits) -> Answer:
         return decide(
             net,
             loaded,
@@ -105,7 +146,7 @@ def place(
             limits=limits,
         )
 
-    answer = spend(net, goal, within, under, Limits(max_hosts, max_price))
+    answer = spend(net, goal, within, under, PlacementLimits(max_hosts, max_price))
     result = answer.placement.model_copy(update={"elapsed_s": 0.0} if untimed else {})
     gain = None
     if not there:
@@ -118,7 +159,7 @@ def place(
     if output is not None:
         write_placement(output, result)
     if answer.stopped:
-        note("the clock ended the search: another run may find another placement; allow more with --time-limit")
+        note("the search ran out of time, so another run may find another placement; use a longer --time-limit")
     if gain is not None and not gain.worthwhile:
         note(gain.reason)
     if as_json:
@@ -134,7 +175,7 @@ def place(
     emit_table(["host", "tasks"], [[host, " ".join(tasks)] for host, tasks in sorted(by_host.items())], words=["tasks"])
     if explanation is not None:
         _emit_explanation(explanation)
-    proof = "proven least" if result.optimal else f"no placement below {result.bound_s:.3g} s, gap {answer.gap:.1%}"
+    proof = "proven optimal" if result.optimal else f"at least {result.bound_s:.3g} s, gap {answer.gap:.1%}"
     chosen = result.method if answer.chosen == result.method else f"{result.method} ({answer.chosen})"
     note(f"{chosen}: predicted {result.completion_s:.3g} s ({proof}), seed {result.seed}")
     note(f"bottleneck: {result.bottleneck}")
@@ -184,11 +225,11 @@ def _emit_explanation(found: Explanation) -> None:
         )
     other = found.runner_up
     if other is None:
-        note("no single move takes anything off the bottleneck")
+        note("no single relocation relieves the bottleneck")
         return
     moves = ", ".join(f"{task} from {source} to {target}" for task, source, target in other.moves)
     change = f"saves {other.gain_s:.3g} s" if other.gain_s > 0 else f"costs {abs(other.gain_s):.3g} s"
-    note(f"next-best move: {moves} {change} ({other.completion_s:.3g} s)")
+    note(f"next-best: {moves}, which {change} ({other.completion_s:.3g} s)")
 
 
 def _more(rows: Sequence[object]) -> str:
@@ -199,7 +240,7 @@ def _split(text: str, mark: str, option: str) -> tuple[str, str]:
     left, found, right = text.partition(mark)
     if not (left and found and right):
         shape = {"--only": "TASKS=HOST,HOST", "--label": "TASKS=KEY:VALUE", "--running": "PLACEMENT:APP,APP"}[option]
-        raise GavotteError(f"`{text}` is not what {option} takes", hint=f"write {shape}")
+        raise GavotteError(f"{option}: cannot read `{text}`", hint=f"use {shape}")
     return left, right
 
 

@@ -1,16 +1,19 @@
-"""`gavotte profile`: traffic to App."""
+"""`gavotte profile`: traffic to App. Each source of traffic is a command of its own, made from the registry."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gavotte.cli.output import Json, emit_json, emit_table, note
+from gavotte.cli.options import Json
+from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.formats.app import write_app
 from gavotte.formats.rates import format_bytes
+from gavotte.profile import SOURCES, Profile, Source, parse_task, read_tasks
+from gavotte.profile import profile as profile_traffic
 
-profile = typer.Typer(help="Find out who sends how many bytes to whom.", no_args_is_help=True)
+profile = typer.Typer(help="Find out which task sends how many bytes to which.", no_args_is_help=True)
 
 
 @profile.callback()
@@ -18,87 +21,96 @@ def sources() -> None:
     """Each source of traffic is a verb of its own."""
 
 
-@profile.command()
-def pcap(
-    captures: Annotated[list[Path], typer.Argument(help="pcap or pcapng files, gzip or plain.", metavar="FILE...")],
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the App.", metavar="A.app.toml")] = None,
-    tasks: Annotated[
-        Path | None,
-        typer.Option(
-            "--tasks", help="Whose address is whose: lines of ADDRESS NAME, or a *.hosts.toml.", metavar="FILE"
-        ),
-    ] = None,
-    task: Annotated[
-        list[str] | None, typer.Option("--task", help="One task's address; may be repeated.", metavar="NAME=ADDRESS")
-    ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="The application's name; else the file's.")] = None,
-    cpus: Annotated[float, typer.Option("--cpus", help="Cores each task needs.", min=0)] = 1.0,
-    memory_bytes: Annotated[int, typer.Option("--memory-bytes", help="Memory each task needs.", min=0)] = 0,
-    min_bytes: Annotated[
-        int | None,
-        typer.Option("--min-bytes", help="Leave out smaller transfers; default 0.1 % of the largest.", min=0),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Read captures of tcpdump or Wireshark."""
-    from gavotte.formats.app import write_app
-    from gavotte.profile import from_pcap, parse_task, read_addresses
+def _command(key: str, source: Source) -> Callable[..., None]:
+    kind = source.names.kind.upper()
+    or_inventory = ", or a *.hosts.toml" if kind == "ADDRESS" else ""
 
-    addresses = (read_addresses(tasks) if tasks else {}) | dict(parse_task(each) for each in task or [])
-    found = from_pcap(
-        captures,
-        addresses or None,
-        name=name or captures[0].name.split(".")[0],
-        cpus=cpus,
-        memory_bytes=memory_bytes,
-        min_bytes=min_bytes,
-    )
-    if output is not None:
-        write_app(output, found.app)
-    if as_json:
-        emit_json({"app": found.app.model_dump(exclude_none=True), "report": found.report.to_dict()})
-        return
+    def read(
+        inputs: Annotated[list[Path], typer.Argument(help=source.inputs, metavar="FILE...")],
+        output: Annotated[
+            Path | None, typer.Option("-o", "--output", help="Write the App to this file.", metavar="A.app.toml")
+        ] = None,
+        tasks: Annotated[
+            Path | None,
+            typer.Option("--tasks", help=f"The tasks: lines of {kind} NAME{or_inventory}.", metavar="FILE"),
+        ] = None,
+        task: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--task", help=f"A task and its {source.names.kind}. May be repeated.", metavar=f"NAME={kind}"
+            ),
+        ] = None,
+        name: Annotated[
+            str | None, typer.Option("--name", help="Name of the application. By default that of the file.")
+        ] = None,
+        cpus: Annotated[float, typer.Option("--cpus", help="Cores that each task needs.", min=0, metavar="N")] = 1.0,
+        memory_bytes: Annotated[
+            int, typer.Option("--memory-bytes", help="Memory that each task needs.", min=0, metavar="BYTES")
+        ] = 0,
+        min_bytes: Annotated[
+            int | None,
+            typer.Option(
+                "--min-bytes",
+                help="Leave out smaller transfers. By default 0.1 % of the largest.",
+                min=0,
+                metavar="BYTES",
+            ),
+        ] = None,
+        as_json: Json = False,
+    ) -> None:
+        named = read_tasks(tasks, source.names) if tasks else {}
+        named |= dict(parse_task(each, source.names) for each in task or [])
+        found = profile_traffic(
+            key,
+            inputs,
+            named or None,
+            name=name or inputs[0].name.split(".")[0],
+            cpus=cpus,
+            memory_bytes=memory_bytes,
+            min_bytes=min_bytes,
+        )
+        if output is not None:
+            write_app(output, found.app)
+        if as_json:
+            emit_json(_document(found))
+            return
+        _show(found)
+        if output is not None:
+            note(f"wrote {output}")
+
+    return read
+
+
+def _document(found: Profile) -> dict[str, object]:
+    return {
+        "bytes": found.traffic.bytes,
+        "attributed_bytes": found.traffic.attributed_bytes,
+        "unattributed_bytes": found.traffic.unattributed_bytes,
+        "pairs": found.traffic.to_records(),
+        "app": found.app.model_dump(exclude_none=True),
+        "report": found.report,
+    }
+
+
+def _show(found: Profile) -> None:
     largest = sorted(found.app.transfer, key=lambda transfer: -transfer.bytes)[:10]
-    emit_table(["from", "to", "bytes"], [[t.source, t.target, format_bytes(t.bytes)] for t in largest])
-    report = found.report
+    emit_table(["from", "to", "bytes"], [[t.source, t.target, format_bytes(t.bytes)] for t in largest], words=["to"])
+    seen = found.traffic.seen
+    from_what = f" from {seen['packets']} packets in {seen['span_s']:.1f} s" if "packets" in seen else ""
     note(
-        f"{len(found.app.task)} tasks, {len(found.app.transfer)} transfers, {format_bytes(found.app.total_bytes)} "
-        f"from {report.packets} packets in {report.span_s:.1f} s; left out {report.dropped_pairs} pairs with "
-        f"{format_bytes(report.dropped_bytes)} in all"
+        f"{len(found.app.task)} tasks, {len(found.app.transfer)} transfers, {format_bytes(found.app.total_bytes)}"
+        f"{from_what}; left out {found.dropped_pairs} pairs with {format_bytes(found.dropped_bytes)} in all"
     )
-    if report.truncated:
-        note("warning: the capture ends inside a record; what came before is counted")
-    if output is not None:
-        note(f"wrote {output}")
-
-
-@profile.command()
-def mpip(
-    report: Annotated[Path, typer.Argument(help="What mpiP left of a run.", metavar="FILE.mpiP")],
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the App.", metavar="A.app.toml")] = None,
-    name: Annotated[str | None, typer.Option("--name", help="The application's name; else the file's.")] = None,
-    cpus: Annotated[float, typer.Option("--cpus", help="Cores each rank needs.", min=0)] = 1.0,
-    memory_bytes: Annotated[int, typer.Option("--memory-bytes", help="Memory each rank needs.", min=0)] = 0,
-    min_bytes: Annotated[
-        int | None,
-        typer.Option("--min-bytes", help="Leave out smaller transfers; default 0.1 % of the largest.", min=0),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Read the communication matrix of an mpiP report: ranks become tasks."""
-    from gavotte.formats.app import write_app
-    from gavotte.profile import from_mpip
-
-    app = from_mpip(
-        report, name=name or report.name.split(".")[0], cpus=cpus, memory_bytes=memory_bytes, min_bytes=min_bytes
+    traffic = found.traffic
+    note(
+        f"{format_bytes(traffic.bytes)} seen = {format_bytes(traffic.attributed_bytes)} between tasks + "
+        f"{format_bytes(traffic.unattributed_bytes)} of others"
     )
-    if output is not None:
-        write_app(output, app)
-    if as_json:
-        emit_json({"app": app.model_dump(exclude_none=True)})
-        return
-    largest = sorted(app.transfer, key=lambda transfer: -transfer.bytes)[:10]
-    emit_table(["from", "to", "bytes"], [[t.source, t.target, format_bytes(t.bytes)] for t in largest])
-    note(f"{len(app.task)} tasks, {len(app.transfer)} transfers, {format_bytes(app.total_bytes)}")
-    if output is not None:
-        note(f"wrote {output}")
+    if seen.get("truncated"):
+        note("warning: the capture ends within a packet; all packets before it are counted")
+
+
+for _key, _source in SOURCES.items():
+    profile.command(_key, help=_source.help, epilog=f"Example: gavotte profile {_key} FILE -o app.app.toml")(
+        _command(_key, _source)
+    )

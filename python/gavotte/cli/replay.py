@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from gavotte.formats.history import History
 
 Replay = Annotated[
-    Path | None, typer.Option("--replay", help="Also say what it takes in each snapshot.", metavar="H.npz")
+    Path | None,
+    typer.Option("--replay", help="Also predict the time in each snapshot of this History.", metavar="H.npz"),
 ]
 Norm = Annotated[
     float | None,
-    typer.Option("--norm", help="With --replay: add noise until Norm(N_E) is this.", min=0.0, max=1.0),
+    typer.Option("--norm", help="Add noise to --replay until Norm(N_E) is this.", min=0.0, max=1.0, metavar="SHARE"),
 ]
 
 
@@ -34,7 +35,7 @@ def read_replay(path: Path | None, norm: float | None, seed: int) -> History | N
 
     if path is None:
         if norm is not None:
-            raise typer.BadParameter("--norm goes with --replay: it is the noise of that History")
+            raise typer.BadParameter("--norm needs --replay, to whose History it adds noise")
         return None
     history = read_history(path)
     return history if norm is None else with_noise(history, norm, seed=seed).history

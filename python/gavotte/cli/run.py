@@ -7,40 +7,46 @@ from typing import Annotated
 
 import typer
 
-from gavotte.cli.output import Hosts, Json, emit_json, emit_table, note, progress
+from gavotte.cli.options import AppFiles, Hosts, Json, PlacementFile
+from gavotte.cli.output import emit_json, emit_table, note, progress
 from gavotte.formats.rates import format_bytes
 
 
 def run(
-    placement: Annotated[Path, typer.Argument(help="A Placement.", metavar="P.placement.json")],
-    apps: Annotated[list[Path], typer.Argument(help="The Apps it was made for.", metavar="A.app.toml...")],
+    placement: PlacementFile,
+    apps: AppFiles,
     hosts: Hosts,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write Records.", metavar="R.jsonl")] = None,
-    max_seconds: Annotated[float, typer.Option("--max-seconds", help="Give up a phase after this.", min=0.1)] = 600.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent, send nothing.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write Records to this file.", metavar="R.jsonl")
+    ] = None,
+    max_seconds: Annotated[
+        float,
+        typer.Option("--max-seconds", help="Give up if a phase takes longer than this.", min=0.1, metavar="SECONDS"),
+    ] = 600.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent and send nothing.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Send the application's transfers between the placed tasks, with real bytes, and time them."""
+    """Send the bytes that the placed tasks exchange, for real, and time them."""
     from gavotte.agents import resolve_hosts
     from gavotte.formats.app import read_app
     from gavotte.formats.placement import read_placement
     from gavotte.formats.record import write_records
+    from gavotte.run import host_transfers
     from gavotte.run import run as replay
-    from gavotte.run import schedule
 
     placed = read_placement(placement)
     loaded = [read_app(app) for app in apps]
     inventory = resolve_hosts(hosts)
-    todo = schedule(placed, loaded)
-    crossing = sum(move.bytes for move in todo.moves if move.source != move.target)
-    total = sum(move.bytes for move in todo.moves)
+    todo = host_transfers(placed, loaded)
+    crossing = sum(each.bytes for each in todo.transfers if each.source != each.target)
+    total = sum(each.bytes for each in todo.transfers)
     note(
-        f"{len(todo.moves)} transfers, {format_bytes(total)}, of which {format_bytes(crossing)} cross the network; "
+        f"{len(todo.transfers)} transfers, {format_bytes(total)}, of which {format_bytes(crossing)} cross the network; "
         f"predicted {placed.completion_s:.3g} s"
     )
     if dry_run:
         if as_json:
-            emit_json({"transfers": len(todo.moves), "bytes": total, "network_bytes": crossing})
+            emit_json({"transfers": len(todo.transfers), "bytes": total, "network_bytes": crossing})
         return
     with progress("sending") as advance:
         result = replay(placed, loaded, inventory, max_seconds=max_seconds, progress=advance)
@@ -58,19 +64,7 @@ def run(
                 "congestion": result.congestion,
                 "method": placed.method,
                 "seed": placed.seed,
-                "transfers": [
-                    {
-                        "source": done.move.source_task,
-                        "target": done.move.target_task,
-                        "source_host": done.move.source,
-                        "target_host": done.move.target,
-                        "bytes": done.move.bytes,
-                        "start_s": done.start_s,
-                        "finish_s": done.finish_s,
-                        "retransmits": done.retransmits,
-                    }
-                    for done in result.transfers
-                ],
+                "transfers": result.to_records(),
             }
         )
         return

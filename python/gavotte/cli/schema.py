@@ -10,7 +10,9 @@ from gavotte.cli.output import emit_json
 
 
 def schema(
-    noun: Annotated[str, typer.Argument(help="hosts, topology, network, app, placement, collective or record.")],
+    noun: Annotated[
+        str, typer.Argument(help="hosts, topology, network, app, placement, collective or record.", metavar="NOUN")
+    ],
 ) -> None:
     """Print the JSON schema of a file format."""
     from gavotte.errors import GavotteError
@@ -18,5 +20,5 @@ def schema(
     from gavotte.formats.schemas import schema as describe
 
     if noun not in NOUNS:
-        raise GavotteError(f"no schema for {noun!r}", hint=f"choose one of {', '.join(NOUNS)}")
+        raise GavotteError(f"no schema for `{noun}`", hint=f"use one of {', '.join(NOUNS)}")
     emit_json(describe(noun))

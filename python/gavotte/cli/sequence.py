@@ -7,62 +7,72 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gavotte.cli.output import Json, Seed, emit_json, emit_table, note
+from gavotte.cli.options import AppFiles, Json, NetworkFile, Seed, Threads
+from gavotte.cli.output import emit_json, emit_table, note
 
 if TYPE_CHECKING:
-    from gavotte.place import Decision, InSequence
+    from gavotte.place.sequence import Decision, InSequence
 
 
 def sequence(
-    network: Annotated[Path, typer.Argument(help="A Network.", metavar="N.network.json")],
-    apps: Annotated[list[Path], typer.Argument(help="Apps, each with its arrival_s.", metavar="A.app.toml...")],
+    network: NetworkFile,
+    apps: AppFiles,
     every: Annotated[
-        float | None, typer.Option("--every", help="Reconsider all every so many seconds; never if left out.")
+        float | None,
+        typer.Option("--every", help="Reconsider all placements this often. By default never.", metavar="SECONDS"),
     ] = None,
     migration_cost: Annotated[
         float | None,
-        typer.Option("--migration-cost", help="Seconds that an application stands still for each task moved.", min=0),
+        typer.Option(
+            "--migration-cost",
+            help="How long an application stands still for each task that migrates.",
+            min=0,
+            metavar="SECONDS",
+        ),
     ] = None,
-    method: Annotated[str, typer.Option("--method", help="As of `gavotte place`.")] = "auto",
+    method: Annotated[str, typer.Option("--method", help="Method of placing; see `gavotte place --help`.")] = "auto",
     time_limit: Annotated[
-        float, typer.Option("--time-limit", help="Seconds for each placement that is tried.", min=0.01, max=1e6)
+        float,
+        typer.Option("--time-limit", help="Time to search for each placement.", min=0.01, max=1e6, metavar="SECONDS"),
     ] = 1.0,
-    threads: Annotated[int | None, typer.Option("--threads", help="Used at most; all if left out.", min=1)] = None,
+    threads: Threads = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Write where all were placed first.", metavar="P.placement.json"),
+        typer.Option("-o", "--output", help="Write where all tasks start to this file.", metavar="P.placement.json"),
     ] = None,
     migrated: Annotated[
         Path | None,
         typer.Option(
             "--migrated",
-            help="With -o: write the Apps with their migrations there, and where all tasks are before and after.",
+            help="Write the Apps with their migrations to this folder, for `gavotte run` with the file of -o.",
             metavar="FOLDER",
         ),
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Place applications as they arrive, what runs being cross traffic, and migrate tasks where it pays."""
+    """Place applications as they arrive, beside those that run, and migrate tasks where that pays."""
     from gavotte.errors import GavotteError
     from gavotte.formats.app import read_app, write_app
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import write_placement
-    from gavotte.place import sequence as place_in_sequence
-    from gavotte.place import state_of, unfold
+    from gavotte.place.sequence import sequence as place_in_sequence
+    from gavotte.place.sequence import state_of, unfold
     from gavotte.simulate import Advance
 
     if migrated is not None and (output is None or every is None):
-        raise typer.BadParameter("--migrated goes with --every and with -o: `run` takes both what it and -o write")
+        raise typer.BadParameter("--migrated needs --every, and -o for the placement that goes with it")
     if (every is None) != (migration_cost is None):
-        raise typer.BadParameter("--every and --migration-cost go together: what pays depends on both")
+        raise typer.BadParameter("--every and --migration-cost need each other")
     cost_s = migration_cost or 0.0
     net, loaded = read_network(network), [read_app(app) for app in apps]
     if migrated is not None:
         try:
             migrated.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise GavotteError(f"{migrated}: cannot be made: {error.strerror}", hint="name another folder") from None
+            raise GavotteError(
+                f"{migrated}: cannot create this folder: {error.strerror}", hint="name another one"
+            ) from None
     done = place_in_sequence(
         net,
         loaded,
@@ -114,14 +124,16 @@ def _emit(done: InSequence) -> None:
     emit_table(
         ["application", "ran for s"],
         [[app, f"{running_s:.3f}"] for app, running_s in done.running_s.items()],
-        title="\nrunning times, from the arrival",
+        title="\nrunning times from arrival",
     )
 
 
 def _said(decision: Decision) -> str:
     if not decision.moves:
-        return "kept: no migration saves more than it costs"
-    return f"saves {decision.saving_s:.3g} s of {decision.keep_s:.3g} s, {decision.cost_s:.3g} s of standing still paid"
+        return "stays: no migration saves more than it costs"
+    return (
+        f"saves {decision.saving_s:.3g} s of {decision.keep_s:.3g} s, after {decision.cost_s:.3g} s of standing still"
+    )
 
 
 def _document(done: InSequence, every_s: float | None, migration_s: float) -> dict[str, Any]:

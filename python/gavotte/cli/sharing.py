@@ -8,36 +8,40 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.budget import read_limits
-from gavotte.cli.output import Hosts, Json, Seed, emit_json, emit_table, note, progress
+from gavotte.cli.options import Budget, DryRun, Hosts, Json, PricePerGb, Seed
+from gavotte.cli.output import emit_json, emit_table, note, progress
 from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
     from gavotte.formats.history import History
     from gavotte.formats.inventory import Inventory
-    from gavotte.measure import Limits
+    from gavotte.measure import CostLimits
     from gavotte.measure.sharing import SharingResult
 
 
 def sharing(
-    history: Annotated[Path, typer.Argument(help="A History of the pairs.", metavar="H.npz")],
+    history: Annotated[Path, typer.Argument(help="A History with the rates of all pairs.", metavar="H.npz")],
     hosts: Hosts,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the completed History here; else over H.npz.")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="Write the completed History to this file. By default back to H.npz.",
+            metavar="H.npz",
+        ),
     ] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Trace the routers of all paths, too.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Also trace the routers on all paths.")] = False,
     seed: Seed = 0,
-    budget: Annotated[
-        list[str] | None,
-        typer.Option("--budget", help="Refuse to cost more: 500MB, 30s, or a sum of money; may be repeated."),
-    ] = None,
-    price_per_gb: Annotated[float, typer.Option("--price-per-gb", help="Price of 10^9 bytes sent.", min=0)] = 0.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost, send nothing.")] = False,
+    budget: Budget = None,
+    price_per_gb: PricePerGb = 0.0,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Find which pairs share a bottleneck, and keep the evidence in the History (Choreo section 3.3)."""
+    """Find out by experiments which pairs share a bottleneck, and add the evidence to the History (Choreo, 3.3)."""
     from gavotte.agents import resolve_hosts
     from gavotte.formats.history import read_history, write_history
-    from gavotte.measure.learning import cost_of_sharing
+    from gavotte.measure.sharing import cost_of_sharing
 
     found = read_history(history)
     limits = read_limits(budget or [], price_per_gb)
@@ -71,14 +75,14 @@ def sharing(
     ]
     columns = ["link", "verdict", "pairs", "together", "alone", "overlap", "reason"]
     emit_table(columns, rows, words=("verdict", "reason"))
-    note(f"wrote {output or history}; `gavotte model` draws the conclusions")
+    note(f"wrote {output or history}; `gavotte model` concludes which links are shared")
 
 
 def experiment(
-    inventory: Inventory, history: History, *, seed: int, trace: bool = False, limits: Limits | None = None
+    inventory: Inventory, history: History, *, seed: int, trace: bool = False, limits: CostLimits | None = None
 ) -> tuple[History, SharingResult]:
     """Runs the experiments with a progress bar and says what they cost."""
-    from gavotte.measure.learning import learn_sharing
+    from gavotte.measure.sharing import learn_sharing
 
     with progress("looking for shared links") as advance:
         completed, result = learn_sharing(inventory, history, seed=seed, trace=trace, limits=limits, progress=advance)
@@ -95,5 +99,5 @@ def document(result: SharingResult) -> dict[str, object]:
         "seconds": result.seconds,
         "bytes_sent": result.bytes_sent,
         "seed": result.seed,
-        "evidence": [record.model_dump() for record in result.evidence],
+        "evidence": result.to_records(),
     }

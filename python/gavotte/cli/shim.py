@@ -7,17 +7,24 @@ from typing import Annotated
 
 import typer
 
-from gavotte.cli.output import note
+from gavotte.cli.options import Json
+from gavotte.cli.output import emit_json, note
 
 
 def shim(
-    output: Annotated[Path, typer.Option("-o", "--output", help="The library to build.", metavar="FILE.so")] = Path(
-        "libgavotte-mpi.so"
-    ),
-    mpicc: Annotated[str, typer.Option("--mpicc", help="The C compiler of the MPI that the program uses.")] = "mpicc",
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Write the library to this file.", metavar="FILE.so")
+    ] = Path("libgavotte-mpi.so"),
+    mpicc: Annotated[
+        str, typer.Option("--mpicc", help="C compiler of the MPI that the program uses.", metavar="COMMAND")
+    ] = "mpicc",
+    as_json: Json = False,
 ) -> None:
-    """Build the library that, preloaded, runs an unchanged program's collectives along given trees and rings."""
+    """Build a library that, when preloaded, runs an unchanged MPI program's collectives along given trees."""
     from gavotte.collective import build_shim
 
     build_shim(output, mpicc=mpicc)
-    note(f"wrote {output}; usage: LD_PRELOAD={output.absolute()} GAVOTTE_TREES=trees.txt for every rank")
+    if as_json:
+        emit_json({"output": str(output)})
+        return
+    note(f"wrote {output}; usage: set LD_PRELOAD={output.absolute()} and GAVOTTE_TREES=trees.txt for every rank")

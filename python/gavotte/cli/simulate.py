@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gavotte.cli.output import Json, Seed, emit_json, emit_table, note, progress
+from gavotte.cli.options import Json, Seed
+from gavotte.cli.output import emit_json, emit_table, note, progress
 from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
@@ -21,37 +22,42 @@ SHOWN_LINKS = 10
 
 def simulate(
     first: Annotated[
-        Path, typer.Argument(help="A Topology or a Network; with --network, a Placement.", metavar="TOPOLOGY")
+        Path, typer.Argument(help="A Topology or a Network. With --network, a Placement.", metavar="TOPOLOGY")
     ],
     rest: Annotated[
-        list[Path], typer.Argument(help="A list of flows; with --network, the Apps placed.", metavar="FLOWS.csv")
+        list[Path],
+        typer.Argument(help="The list of flows. With --network, the Apps that were placed.", metavar="FLOWS.csv"),
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the finish times.", metavar="FINISH.csv")
+        Path | None, typer.Option("-o", "--output", help="Write the finish times to this file.", metavar="FINISH.csv")
     ] = None,
     network: Annotated[
         Path | None,
-        typer.Option("--network", help="Replay P.placement.json A.app.toml... on this.", metavar="N.network.json"),
+        typer.Option(
+            "--network",
+            help="Simulate a Placement and its Apps on this Network, instead of a list of flows.",
+            metavar="N.network.json",
+        ),
     ] = None,
     goodput: Annotated[
         bool | None,
         typer.Option(
             "--goodput/--wire",
-            help="Bytes are TCP payload, of which a Topology's rates carry 1448/1514 (default), or count as the rates.",
+            help="Count bytes as TCP payload, 1448/1514 of what a Topology's rates carry (default), or as wire bytes.",
             show_default=False,
         ),
     ] = None,
     alpha_s: Annotated[
-        float, typer.Option("--alpha", help="Start-up latency of every flow.", min=0, metavar="SECONDS")
+        float, typer.Option("--alpha", help="Start-up latency of each flow.", min=0, metavar="SECONDS")
     ] = 0.0,
     tcp: Annotated[
-        bool, typer.Option("--tcp", help="Share as TCP does: less for flows that pass more full queues.")
+        bool, typer.Option("--tcp", help="Share as TCP does, with less for flows that pass more full queues.")
     ] = False,
     poisson: Annotated[
         list[str] | None,
         typer.Option(
             "--poisson",
-            help="Background flows that arrive at random; may be repeated; * is each host.",
+            help="Background flows that arrive at random. * stands for each host. May be repeated.",
             metavar="SOURCE:TARGET:PER_S:SIZE[:CAP]",
         ),
     ] = None,
@@ -59,31 +65,31 @@ def simulate(
         list[str] | None,
         typer.Option(
             "--on-off",
-            help="A background flow that comes and goes, with mean times; may be repeated.",
+            help="A background flow that comes and goes, with these mean times. May be repeated.",
             metavar="SOURCE:TARGET:ON_S:OFF_S[:CAP]",
         ),
     ] = None,
     until_s: Annotated[
-        float, typer.Option("--until", help="Stop here even if flows are left.", min=0, metavar="SECONDS")
+        float, typer.Option("--until", help="Stop at this time even if flows are left.", min=0, metavar="SECONDS")
     ] = math.inf,
-    links: Annotated[int, typer.Option("--links", help="How many links to show, the fullest first.", min=0)] = (
-        SHOWN_LINKS
-    ),
+    links: Annotated[
+        int, typer.Option("--links", help="Number of links to show, the busiest first.", min=0, metavar="N")
+    ] = (SHOWN_LINKS),
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Say when flows finish on a network that they share max-min fairly."""
+    """Predict when flows finish on a network that they share max-min fairly."""
     from gavotte.formats.network import Network
-    from gavotte.formats.rates import GOODPUT_PER_WIRE
     from gavotte.simulate import host_names, parse_on_off, parse_poisson, read_platform, write_finish
+    from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
     if network is None and first.name.endswith(".placement.json"):
-        raise typer.BadParameter("a Placement needs the network to replay it on: give --network")
+        raise typer.BadParameter("a Placement needs the network that it was made for: use --network")
     if network is None and len(rest) != 1:
-        raise typer.BadParameter("give one list of flows; several files are for a Placement, with --network")
+        raise typer.BadParameter("use one list of flows; only a Placement, with --network, takes several files")
     platform = read_platform(network or first)
     if goodput is False and isinstance(platform, Network):
-        raise typer.BadParameter("a Network's rates are goodput already; --wire is for a Topology")
+        raise typer.BadParameter("--wire needs a Topology: a Network's rates are goodput")
     hosts = host_names(platform)
     options: dict[str, Any] = {
         "background": [each for text in poisson or [] for each in parse_poisson(text, hosts)]
@@ -106,10 +112,10 @@ def simulate(
         emit_json(summary | {"links": [_link(each) for each in fullest]})
         return
     if links and fullest:
-        columns = ["link", "rate", "carried", "mean use", "full for s"]
+        columns = ["link", "rate", "carried", "mean use", "full for"]
         emit_table(columns, [_row(each) for each in fullest[:links]])
     if len(fullest) > links:
-        note(f"the {links} fullest of {len(fullest)} links are shown")
+        note(f"showing the busiest {links} of {len(fullest)} links")
     _tell(summary)
     if output is not None:
         note(f"wrote {output}")
@@ -168,10 +174,10 @@ def _summary(done: Simulation, ids: list[str]) -> dict[str, Any]:
 def _tell(summary: dict[str, Any]) -> None:
     flows, finished = summary["flows"], summary["finished"]
     if finished < flows:
-        note(f"{finished} of {flows} flows were done at {summary['end_s']:.6g} s")
+        note(f"{finished} of {flows} flows had finished at {summary['end_s']:.6g} s")
     else:
-        mean = "" if summary["mean_s"] is None else f", {summary['mean_s']:.6g} s each in the mean"
-        note(f"{flows} flows in {summary['makespan_s']:.6g} s{mean}; seed {summary['seed']}")
+        mean = "" if summary["mean_s"] is None else f", {summary['mean_s']:.6g} s on average"
+        note(f"{flows} flows in {summary['makespan_s']:.6g} s{mean}, seed {summary['seed']}")
     if "completion_s" in summary and finished == flows:
         note(
             f"{summary['method']}: completed in {summary['completion_s']:.3f} s, "
@@ -191,4 +197,4 @@ def _link(link: LinkUse) -> dict[str, Any]:
 
 def _row(link: LinkUse) -> list[str]:
     carried, use = format_bytes(link.bytes), f"{100 * link.utilisation:.1f} %"
-    return [link.name, format_rate(link.rate_bps), carried, use, f"{link.busy_s:.3f}"]
+    return [link.name, format_rate(link.rate_bps), carried, use, f"{link.busy_s:.3f} s"]

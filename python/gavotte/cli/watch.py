@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gavotte.cli.output import Json, Seed, note
+from gavotte.cli.options import Json, MaybeHosts, Seed
+from gavotte.cli.output import note
 
 if TYPE_CHECKING:
     from gavotte.watch import Event, Told
@@ -27,59 +28,73 @@ STDERR = 2
 
 
 def watch(
-    network: Annotated[Path, typer.Argument(help="What is believed now.", metavar="N.network.json")],
-    hosts: Annotated[
-        str | None,
-        typer.Option("--hosts", help="Measure these: lab, a *.hosts.toml, ssh-config:GLOB, slurm, or mpi:HOSTFILE."),
-    ] = None,
+    network: Annotated[Path, typer.Argument(help="The Network to watch.", metavar="N.network.json")],
+    hosts: MaybeHosts = None,
     observations: Annotated[
         Path | None,
         typer.Option(
             "--observations",
-            help="Follow the times of a program's operations, beside --hosts or instead.",
+            help="Follow the times that a program's operations took, with or without --hosts.",
             metavar="FILE.jsonl",
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Keep the Network up to date here.", metavar="N.network.json")
+        Path | None,
+        typer.Option("-o", "--output", help="Keep this file up to date with the Network.", metavar="N.network.json"),
     ] = None,
-    every: Annotated[float, typer.Option("--every", help="Seconds between measurements.", min=0)] = 60.0,
-    method: Annotated[str, typer.Option("--method", help="How to measure: train, bulk, pingpong or choreo.")] = "train",
+    every: Annotated[
+        float, typer.Option("--every", help="Time between measurements.", min=0, metavar="SECONDS")
+    ] = 60.0,
+    method: Annotated[
+        str, typer.Option("--method", help="train, bulk (TCP), pingpong or choreo (packet trains as published).")
+    ] = "train",
     band: Annotated[
         float | None,
-        typer.Option("--band", help="How much undisturbed times scatter; else as the Network says, or 0.05.", min=0),
+        typer.Option(
+            "--band",
+            help="Relative scatter of undisturbed times. By default as the Network says, or else 0.05.",
+            min=0,
+            metavar="SHARE",
+        ),
     ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(
             "--threshold",
-            help="Calibrate also when an operation takes this share more or less than expected, as in the RPCA paper; "
-            "1 = 100 %, the paper's. Most of its alarms are spikes.",
+            help="Also calibrate when one operation is off by this share of its expected time, as the RPCA paper does "
+            "(1 = 100 %). Most such alarms are spikes.",
             min=0.01,
+            metavar="SHARE",
         ),
     ] = None,
     app: Annotated[
         list[Path] | None,
         typer.Option(
-            "--app", help="An application that runs, with --placement; may be repeated.", metavar="A.app.toml"
+            "--app", help="An application that runs, placed as --placement says. May be repeated.", metavar="A.app.toml"
         ),
     ] = None,
     placement: Annotated[
         Path | None,
         typer.Option(
-            "--placement", help="Where their tasks are; read again at each event.", metavar="P.placement.json"
+            "--placement", help="Where the tasks of --app run. Read again at each event.", metavar="P.placement.json"
         ),
     ] = None,
     command: Annotated[
-        str | None, typer.Option("--command", help="Run this at each event, with the event as JSON on its stdin.")
+        str | None,
+        typer.Option(
+            "--command", help="Run this command at each event, with the event as JSON on its stdin.", metavar="COMMAND"
+        ),
     ] = None,
     count: Annotated[
-        int | None, typer.Option("--count", help="Stop after so many measurements; without --hosts, operations.", min=1)
+        int | None,
+        typer.Option(
+            "--count", help="Stop after so many measurements or, without --hosts, operations.", min=1, metavar="N"
+        ),
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure one pair out of and into each host again and again, or follow operations; calibrate what moved."""
+    """Measure a few pairs again and again, tell a change from a spike, and measure anew what has changed."""
     from gavotte.errors import GavotteError
     from gavotte.formats.app import read_app
     from gavotte.formats.network import read_network
@@ -88,11 +103,11 @@ def watch(
     from gavotte.watch import keep
 
     if bool(app) != (placement is not None):
-        raise GavotteError("--app and --placement belong together", hint="give both or none")
+        raise GavotteError("--app and --placement need each other", hint="use both or neither")
     if hosts is None and observations is None:
-        raise typer.BadParameter("give --hosts, --observations, or both")
+        raise typer.BadParameter("use --hosts, --observations or both")
     if threshold is not None and (hosts is None or observations is None):
-        raise typer.BadParameter("--threshold is on --observations, and measures at --hosts: give both")
+        raise typer.BadParameter("--threshold needs --observations to watch and --hosts to measure")
     words = None if command is None else _words_of(command)
     belief = read_network(network)
     apps = [read_app(each) for each in app or []]
@@ -126,7 +141,7 @@ def watch(
             seed=seed,
         )
     what = ("measurement" if hosts is not None else "operation") + "s" * (kept.taken != 1)
-    note(f"{kept.taken} {what}, {kept.hosts - len(kept.gone)} of {kept.hosts} hosts there")
+    note(f"{kept.taken} {what}, {kept.hosts - len(kept.gone)} of {kept.hosts} hosts present")
 
 
 @contextmanager
@@ -153,14 +168,14 @@ def _stop_flag() -> Iterator[threading.Event]:
 
 def _sentence(event: Event) -> str:
     hosts = ", ".join(event.hosts)
-    by = ", by the threshold" if event.alarm == "threshold" else ""
+    by = ", threshold passed" if event.alarm == "threshold" else ""
     if event.kind == "moved":
         factors = sorted(move.after_s / move.before_s for move in event.moves if move.before_s)
         middle = f", times x {factors[len(factors) // 2]:.2f}" if factors else ""
         whole = f", all of {', '.join(event.movers)}" if event.movers else ""
         if not event.calibrated:
-            return f"moved: {len(event.moves)} pairs by what operations took, of {hosts}{middle}"
-        return f"moved: {len(event.moves)} of {event.calibrated} pairs measured again, of {hosts}{whole}{middle}{by}"
+            return f"moved: {len(event.moves)} pairs of {hosts}, as operations show{middle}"
+        return f"moved: {len(event.moves)} of {event.calibrated} pairs of {hosts} measured again{whole}{middle}{by}"
     if event.kind == "false-alarm":
         return f"false alarm: {event.calibrated} pairs of {hosts} are as before{by}"
     return f"{event.kind}: {hosts}"
@@ -177,9 +192,11 @@ def _words_of(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise GavotteError(f"--command {command!r}: {str(error).lower()}", hint="quote it as for a shell") from None
+        raise GavotteError(
+            f"--command `{command}`: {str(error).lower()}", hint="quote it as a shell wants it"
+        ) from None
     if not words:
-        raise GavotteError("--command is empty", hint="name a program, or leave it out")
+        raise GavotteError("--command is empty", hint="name a program, or leave out the option")
     return words
 
 
@@ -193,4 +210,4 @@ def _call(words: list[str], document: dict[str, Any]) -> None:
         note(f"warning: --command: {error}")
         return
     if ran.returncode:
-        note(f"warning: --command left with status {ran.returncode}")
+        note(f"warning: --command exited with status {ran.returncode}")

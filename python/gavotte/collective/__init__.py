@@ -1,13 +1,13 @@
 """Makes trees for collective operations from a Network, says how long they take, and replays them over a History."""
 
 from gavotte.collective.building import build_shim
+from gavotte.collective.costs import history_costs
 from gavotte.collective.drawing import draw
 from gavotte.collective.noise import Noisy, with_noise
-from gavotte.collective.pairs import history_pairs
 from gavotte.collective.planning import ALGORITHMS, OPERATIONS, plan
 from gavotte.collective.replaying import replay
 from gavotte.collective.shim import shim_text
-from gavotte.formats.norm import norm_of
+from gavotte.terms.norm import norm_of
 
 __all__ = [
     "ALGORITHMS",
@@ -15,7 +15,7 @@ __all__ = [
     "Noisy",
     "build_shim",
     "draw",
-    "history_pairs",
+    "history_costs",
     "norm_of",
     "plan",
     "replay",

@@ -27,7 +27,7 @@ def build_shim(output: str | Path, *, mpicc: str = "mpicc") -> None:
     """
     target = Path(output).absolute()
     if not target.parent.is_dir():
-        raise GavotteError(f"{output}: there is no folder {target.parent}", hint="make it first")
+        raise GavotteError(f"{output}: no such folder", hint="create the folder, or name another file")
     with (
         resources.as_file(resources.files("gavotte.collective") / "shim.c") as source,
         tempfile.TemporaryDirectory(prefix=".shim-", dir=target.parent) as aside,
@@ -38,11 +38,11 @@ def build_shim(output: str | Path, *, mpicc: str = "mpicc") -> None:
             done = subprocess.run(line, capture_output=True, text=True, timeout=DEADLINE_S, env={**os.environ})
         except (FileNotFoundError, PermissionError, ValueError):
             raise UnsupportedError(
-                f"there is no compiler `{mpicc}`", hint="install the MPI's development package, or name it by --mpicc"
+                f"`{mpicc}` is not installed", hint="install the MPI's development package, or use --mpicc"
             ) from None
         except subprocess.TimeoutExpired:
-            raise GavotteError(f"`{mpicc}` did not end within {DEADLINE_S:.0f} s", hint="try it by hand") from None
+            raise GavotteError(f"`{mpicc}` did not finish within {DEADLINE_S:.0f} s", hint="try it by hand") from None
         if done.returncode:
             said = (done.stderr.strip().splitlines() or ["no message"])[0]
-            raise GavotteError(f"`{mpicc}` failed: {said}", hint="is it the C compiler of an MPI?")
+            raise GavotteError(f"`{mpicc}` failed: {said}", hint="is it the C compiler of an MPI library?")
         made.replace(target)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gavotte.collective.pairs import Pairs
+from gavotte.collective.costs import PairCosts
 from gavotte.formats.collective import Operation, Stage
 from gavotte.formats.history import Floats
 
@@ -27,7 +27,7 @@ def is_flat(stage: Stage) -> bool:
     )
 
 
-def flat_stage(pairs: Pairs, operation: Operation, size_bytes: int, root: int) -> Stage:
+def flat_stage(pairs: PairCosts, operation: Operation, size_bytes: int, root: int) -> Stage:
     """A scatter or gather of so many bytes a rank along a flat tree, and how long it takes."""
     ranks = len(pairs.alpha_s)
     order = [root, *(rank for rank in range(ranks) if rank != root)]
@@ -35,7 +35,7 @@ def flat_stage(pairs: Pairs, operation: Operation, size_bytes: int, root: int) -
     return made.model_copy(update={"predicted_s": float(at_once_s(pairs, made))})
 
 
-def at_once_s(pairs: Pairs, stage: Stage) -> Floats:
+def at_once_s(pairs: PairCosts, stage: Stage) -> Floats:
     """How long a flat scatter or gather takes.
 
     The root carries in all what it carries on its best pair, at least. Ranks of one host share its way in.

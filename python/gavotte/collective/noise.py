@@ -8,7 +8,7 @@ import numpy as np
 
 from gavotte.errors import GavotteError
 from gavotte.formats.history import Floats, History
-from gavotte.formats.norm import TOLERANCE, norm_of_logarithms
+from gavotte.terms.norm import TOLERANCE, norm_of_logarithms
 
 STEP = 0.01
 """Each step of the walk changes each value by 1 %, up or down: the paper's figure."""
@@ -56,7 +56,8 @@ def with_noise(history: History, norm: float, *, tolerance: float = TOLERANCE, s
     reached = norm_of_logarithms(values, tolerance=tolerance)
     if reached > norm:
         raise GavotteError(
-            f"its Norm(N_E) is {reached:.3f} already, more than {norm:.3f}", hint="noise only adds; ask for more"
+            f"Norm(N_E) is already {reached:.3f}, more than {norm:.3f}",
+            hint="noise can only raise it: use a larger --norm",
         )
     if reached == norm:
         return Noisy(history, reached, 0)
@@ -64,7 +65,7 @@ def with_noise(history: History, norm: float, *, tolerance: float = TOLERANCE, s
     low, high = 0, 1
     while (reached := norm_of_logarithms(values + walk.to(high), tolerance=tolerance)) < norm:
         if high == MOST_STEPS:
-            raise GavotteError(f"Norm(N_E) is still {reached:.3f} after {high} steps", hint="ask for less")
+            raise GavotteError(f"Norm(N_E) is still {reached:.3f} after {high} steps", hint="use a smaller --norm")
         low, high = high, min(2 * high, MOST_STEPS)
         walk.forget(low, high)
     while high - low > 1:

@@ -8,8 +8,8 @@ from typing import get_args
 import numpy as np
 
 from gavotte import _core
+from gavotte.collective.costs import PairCosts, network_costs
 from gavotte.collective.flat import FLAT, at_once_s, flat_stage, is_flat
-from gavotte.collective.pairs import Pairs, network_pairs
 from gavotte.errors import GavotteError
 from gavotte.formats.collective import FORMAT, Collective, Operation, Stage
 from gavotte.formats.network import Network
@@ -84,19 +84,19 @@ def plan(
         GavotteError: for an unknown name, host or pair.
     """
     if operation not in OPERATIONS:
-        raise GavotteError(f"no operation {operation!r}", hint=f"choose one of {', '.join(OPERATIONS)}")
+        raise GavotteError(f"unknown operation `{operation}`", hint=f"use one of {', '.join(OPERATIONS)}")
     if algorithm not in ALGORITHMS:
-        raise GavotteError(f"no algorithm {algorithm!r}", hint=f"choose one of {', '.join(ALGORITHMS)}")
+        raise GavotteError(f"unknown algorithm `{algorithm}`", hint=f"use one of {', '.join(ALGORITHMS)}")
     rings = RINGS if operation in ("allgather", "allreduce") else ()
     if algorithm in RINGS and not rings:
-        raise GavotteError(f"a {operation} goes along no ring", hint=f"choose one of {', '.join(TREES)}")
+        raise GavotteError(f"a {operation} cannot use a ring", hint=f"use one of {', '.join(TREES)}")
     flat = (FLAT,) if operation in ("scatter", "gather") else ()
     if algorithm == FLAT and not flat:
-        raise GavotteError(f"a {operation} has no flat tree", hint=f"choose one of {', '.join(TREES)}")
+        raise GavotteError(f"a {operation} cannot use a flat tree", hint=f"use one of {', '.join(TREES)}")
     hosts = list(network.names if ranks is None else ranks)
     if root is not None and root not in hosts:
-        raise GavotteError(f"no rank runs on the root {root!r}", hint=f"choose one of {', '.join(hosts[:8])}, ...")
-    pairs = network_pairs(network, hosts)
+        raise GavotteError(f"no rank runs on the root `{root}`", hint=f"use one of {', '.join(hosts[:8])}, ...")
+    pairs = network_costs(network, hosts)
     stages_of = _STAGES[operation]
     nearest = len(stages_of) > 1 and root is None
     top = _nearest(pairs, size_bytes) if nearest else hosts.index(root or hosts[0])
@@ -132,7 +132,7 @@ def plan(
 
 
 def _stage(
-    pairs: Pairs,
+    pairs: PairCosts,
     operation: Operation,
     size_bytes: int,
     root: int,
@@ -164,7 +164,7 @@ def _stage(
 
 
 def _ring(
-    pairs: Pairs, operation: Operation, size_bytes: int, algorithm: str, segments: int | None, steps: int, seed: int
+    pairs: PairCosts, operation: Operation, size_bytes: int, algorithm: str, segments: int | None, steps: int, seed: int
 ) -> Stage:
     share_bytes = size_bytes // len(pairs.alpha_s) if operation == "allreduce" else size_bytes
     most = max(1, min(MOST_RING_SEGMENTS, share_bytes // SEGMENT_BYTES))
@@ -192,7 +192,7 @@ def _ring(
     )
 
 
-def _nearest(pairs: Pairs, size_bytes: int) -> int:
+def _nearest(pairs: PairCosts, size_bytes: int) -> int:
     """The rank that reaches all others, and is reached by them, in the least time."""
     seconds = pairs.alpha_s + size_bytes * pairs.per_byte_s
     return int(np.argmin(seconds.sum(axis=0) + seconds.sum(axis=1)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gavotte import _core
+from gavotte.collective.costs import history_costs
 from gavotte.collective.flat import at_once_s, is_flat
-from gavotte.collective.pairs import history_pairs
 from gavotte.formats.collective import Collective
 from gavotte.formats.history import Floats, History
 
@@ -26,7 +26,7 @@ def replay(history: History, collective: Collective) -> Floats:
     Raises:
         GavotteError: when the History lacks a host or a pair.
     """
-    pairs = history_pairs(history, collective.hosts)
+    pairs = history_costs(history, collective.hosts)
     total_s: Floats = np.zeros(history.snapshots)
     for stage in collective.stages:
         if stage.ring:

@@ -22,7 +22,7 @@ def shim_text(collectives: Sequence[Collective]) -> str:
     """
     ranks = {tuple(each.hosts) for each in collectives}
     if len(ranks) != 1:
-        raise GavotteError("the operations have unlike ranks", hint="make all of them for the same hosts")
+        raise GavotteError("the operations have different ranks", hint="plan all of them for the same hosts")
     hosts = ranks.pop()
     lines = [HEADER, f"ranks {len(hosts)}", f"hosts {' '.join(hosts)}"]
     for collective in collectives:

@@ -17,10 +17,11 @@ from gavotte.formats.topology import read_topology
 from gavotte.measure import measure
 from gavotte.model import model
 from gavotte.place import place
-from gavotte.profile import from_pcap, read_addresses
+from gavotte.profile import profile, read_tasks
 from gavotte.report import Outcome, report
 from gavotte.run import run
 from gavotte.simulate import simulate_placement
+from gavotte.terms import Progress
 
 OURS, CHOREO = "auto", "greedy"
 BASELINES = ("random", "round-robin", "min-machines")
@@ -28,8 +29,7 @@ BASELINES = ("random", "round-robin", "min-machines")
 PLACE_S = 1.0
 """Time limit of a placement. For 16 tasks on 10 hosts more finds nothing better."""
 
-Advance = Callable[[int, int], None]
-Steps = Callable[[str], AbstractContextManager[Advance]]
+Steps = Callable[[str], AbstractContextManager[Progress]]
 """Opens the progress display of one named step."""
 
 
@@ -81,7 +81,7 @@ def demo(*, seed: int = 0, report_file: Path | None = None, steps: Steps | None 
     ):
         topology = read_topology(topology_file)
         with show("profiling a captured MPI run") as advance:
-            app = from_pcap(capture, read_addresses(ranks), name="pagerank").app
+            app = profile("pcap", capture, read_tasks(ranks), name="pagerank").app
             advance(1, 1)
     with ExitStack() as stack:
         with show("starting the lab") as advance:
@@ -114,13 +114,20 @@ def demo(*, seed: int = 0, report_file: Path | None = None, steps: Steps | None 
     )
     if report_file is not None:
         facts = {
-            "application": f"{app.name}, {len(app.task)} tasks, {format_bytes(app.total_bytes)} (from a captured run)",
             "cloud": f"{len(topology.host)} emulated hosts on one Linux machine, kernel {platform.release()}",
-            "measured": f"{measured.answered} of {measured.paths} paths in {measured.seconds:.2f} s, "
+            "paths": f"{measured.answered} of {measured.paths} paths in {measured.seconds:.2f} s, "
             f"{format_bytes(measured.bytes_sent)} sent",
             "gain": ", ".join(f"{method} {100 * gain:.0f} %" for method, gain in result.gain_over_baselines.items())
             + " less than the mean of the three baselines (one run of each)",
             "seed": str(seed),
         }
-        report(report_file, title="Gavotte demo", network=network, apps=[app], outcomes=result.outcomes, facts=facts)
+        report(
+            report_file,
+            network,
+            history=measured.history,
+            apps=[app],
+            outcomes=result.outcomes,
+            title="Gavotte demo",
+            facts=facts,
+        )
     return result

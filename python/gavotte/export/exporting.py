@@ -65,9 +65,9 @@ def export(placement: Placement, form: str, *, app: str | None = None) -> str:
         GavotteError: when there is no such format or application, or a host's name means something else in it.
     """
     if form in UNWRITTEN:
-        raise GavotteError(f"the format `{form}` is not written yet", hint="use json or csv and convert that")
+        raise GavotteError(f"format `{form}` is not supported yet", hint="use json or csv and convert it")
     if form not in FORMATS:
-        raise GavotteError(f"there is no format `{form}`", hint=f"use {', '.join(FORMATS)}")
+        raise GavotteError(f"unknown format `{form}`", hint=f"use {', '.join(FORMATS)}")
     return FORMATS[form].write(placement if app is None else only(placement, app))
 
 

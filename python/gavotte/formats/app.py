@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import tomli_w
 from pydantic import Field, model_validator
 
 from gavotte.formats.names import HostName, Label, check_known, check_unique
 from gavotte.formats.reading import Written, parse_json, parse_toml, problem, read_text, validate, write_text
+from gavotte.tables import Tabular, square
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 FORMAT = "gavotte/app/1"
 
@@ -70,7 +75,7 @@ class Constraints(Written):
     max_hosts: Annotated[int, Field(ge=1)] | None = None
 
 
-class App(Written):
+class App(Written, Tabular):
     """An application. Every transfer and constraint names a task of it."""
 
     format: Literal["gavotte/app/1"]
@@ -110,6 +115,14 @@ class App(Written):
     def total_bytes(self) -> int:
         """Sum over all transfers."""
         return sum(transfer.bytes for transfer in self.transfer)
+
+    def to_numpy(self) -> npt.NDArray[np.int64]:
+        """(T, T) bytes of all phases in the order of `task`, row = source."""
+        return square([task.name for task in self.task], ((t.source, t.target, t.bytes) for t in self.transfer))
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One row a transfer: source, target, bytes, phase."""
+        return [transfer.model_dump() for transfer in self.transfer]
 
 
 def read_app(path: str | Path) -> App:

@@ -119,7 +119,7 @@ class Collective(Emitted):
                 stage.ring and not {stage.parent[rank] for rank in hanging} <= set(members)
             ):
                 text = "does not go round the members and hang the others from them"
-                raise problem(text, "make it anew with `gavotte collective`", field=f"{where}.parent")
+                raise problem(text, "create it again with `gavotte collective`", field=f"{where}.parent")
         first, last = self.stages[0].root, self.stages[-1].root
         if first != last:
             text = f"begins with rank {last}, the stage before with rank {first}"

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from gavotte.formats.names import HostName
 from gavotte.formats.reading import Emitted, problem
 
-Verdict = Literal["shared", "independent", "unknown"]
+SharingVerdict = Literal["shared", "independent", "unknown"]
 RateBps = Annotated[float, Field(ge=0)]
 
 
@@ -43,7 +43,7 @@ class Evidence(Emitted):
     high_bps: RateBps
     overlap_s: Annotated[float, Field(ge=0)]
     time_s: float = 0.0
-    verdict: Verdict
+    verdict: SharingVerdict
     reason: str = ""
 
     @model_validator(mode="after")

@@ -6,7 +6,7 @@ It is the temporal performance matrix (TP-matrix) of the RPCA paper, section IV-
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ import numpy.typing as npt
 
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.evidence import Evidence
+from gavotte.formats.names import not_a_host_name
 from gavotte.formats.reading import parse_json, validate, write_bytes
+from gavotte.tables import Tabular
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -31,6 +33,16 @@ FILLED = 1.25
 """A bucket that was emptied and is found again too early holds just what came in meanwhile; one that was full, less."""
 
 PROOF_ARRAYS = ("low_Bps", "high_Bps", "peak_Bps", "bucket_bytes", "loss", "idle_s")
+KEYS = {"alpha_s", "beta_Bps", "time_s", "hosts", "hops", "cpus", "memory_bytes", "method"} | {
+    *PROOF_ARRAYS, "verdict", "evidence", "hop_addresses",
+}  # fmt: skip
+"""The arrays of the format; what else an archive holds is not read."""
+
+MAX_BYTES = 1 << 31
+"""Most that all arrays together may unpack to: ten snapshots of 1500 hosts, or one of 4096."""
+
+MAX_BPS_BYTES, MAX_S = 1e17, 1e9
+"""Most that a rate in bytes/s and a latency in seconds may be: the bounds of a Network."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +87,7 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class History:
+class History(Tabular):
     """Snapshots in time order. Row = source; NaN = not measured; the diagonal is NaN.
 
     Attributes:
@@ -114,6 +126,16 @@ class History:
         """Directed pairs with at least one bandwidth value."""
         return int(np.isfinite(self.beta_Bps).any(axis=0).sum())
 
+    def to_records(self) -> list[dict[str, Any]]:
+        """One row a pair and snapshot: time_s, source, target, alpha_s, beta_Bps; the matrices are NumPy's already."""
+        return [
+            {"time_s": time_s, "source": s, "target": t, "alpha_s": alpha_s[i, j], "beta_Bps": beta_Bps[i, j]}
+            for time_s, alpha_s, beta_Bps in zip(self.time_s, self.alpha_s, self.beta_Bps, strict=True)
+            for i, s in enumerate(self.hosts)
+            for j, t in enumerate(self.hosts)
+            if i != j
+        ]
+
     def without(self, hosts: Collection[str]) -> History:
         """The same snapshots with some hosts left out, and with them every experiment that they had a part in.
 
@@ -122,24 +144,31 @@ class History:
         """
         if unknown := sorted(set(hosts) - set(self.hosts)):
             shown = ", ".join(self.hosts[:8]) + ", ..." * (len(self.hosts) > 8)
-            raise GavotteError(f"no host {unknown[0]!r} to leave out", hint=f"the History has {shown}")
+            raise GavotteError(
+                f"cannot leave out `{unknown[0]}`, which is not in the History", hint=f"its hosts: {shown}"
+            )
         kept = [i for i, host in enumerate(self.hosts) if host not in hosts]
         if not kept:
-            raise GavotteError("no host is left", hint="leave fewer out")
-        pairs = np.ix_(range(self.snapshots), kept, kept)
+            raise GavotteError("no host is left", hint="leave out fewer")
+        return self.of_hosts(kept)
+
+    def of_hosts(self, chosen: Sequence[int]) -> History:
+        """The same of some of its hosts, in the order given, with the experiments that only they had a part in."""
+        pairs = np.ix_(range(self.snapshots), chosen, chosen)
+        hosts = tuple(self.hosts[i] for i in chosen)
         return replace(
             self,
             alpha_s=self.alpha_s[pairs],
             beta_Bps=self.beta_Bps[pairs],
-            hosts=tuple(self.hosts[i] for i in kept),
-            hops=self.hops[np.ix_(kept, kept)],
-            cpus=self.cpus[kept],
-            memory_bytes=self.memory_bytes[kept],
+            hosts=hosts,
+            hops=self.hops[np.ix_(chosen, chosen)],
+            cpus=self.cpus[list(chosen)],
+            memory_bytes=self.memory_bytes[list(chosen)],
             proof=None if self.proof is None else Proof(**{key: each[pairs] for key, each in vars(self.proof).items()}),
             evidence=tuple(
-                piece for piece in self.evidence if not any(host in hosts for pair in piece.pairs for host in pair)
+                piece for piece in self.evidence if all(host in hosts for pair in piece.pairs for host in pair)
             ),
-            hop_addresses=None if self.hop_addresses is None else self.hop_addresses[np.ix_(kept, kept)],
+            hop_addresses=None if self.hop_addresses is None else self.hop_addresses[np.ix_(chosen, chosen)],
         )
 
 
@@ -154,21 +183,35 @@ def read_history(path: str | Path) -> History:
         # np.load leaves a file open that it opened itself and could not read.
         with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise FormatError(name, "", "is not an .npz archive", "name a History written by `gavotte measure`")
-            arrays = {key: archive[key] for key in archive.files}
+                raise FormatError(name, "", "is not an .npz archive", "use a History of `gavotte measure`")
+            known = [key for key in archive.files if key in KEYS]
+            # Before anything is unpacked: 3 MB can hold 3 GB of zeros.
+            size = sum(_unpacked_bytes(archive, key) for key in known)
+            if size > MAX_BYTES:
+                raise FormatError(
+                    name, "", f"unpacks to {size} bytes, more than {MAX_BYTES}", "use a History of `gavotte measure`"
+                )
+            arrays = {key: archive[key] for key in known}
     except FormatError:
         raise
     except FileNotFoundError:
         raise FormatError(name, "", "no such file", "check the path") from None
     except MemoryError:
-        raise FormatError(name, "", "claims more data than this machine can hold", "name a whole file") from None
+        raise FormatError(name, "", "is larger than the memory of this machine", "is the file damaged?") from None
     except Exception as error:
         # numpy lets zipfile's, zlib's and tokenize's own errors through, in no documented set.
         reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
         if "pickle" in reason:  # numpy's advice for any text file is to load it unsafely
             reason = "it holds no plain arrays"
-        raise FormatError(name, "", f"is not a readable .npz archive ({reason})", "name a History file") from None
+        raise FormatError(
+            name, "", f"is not a readable .npz archive ({reason})", "use a History of `gavotte measure`"
+        ) from None
     return _checked(arrays, name)
+
+
+def _unpacked_bytes(archive: Any, key: str) -> int:
+    """What one array of an archive takes in memory, from its place in the archive's directory."""
+    return int(next(each.file_size for each in archive.zip.infolist() if each.filename in (key, f"{key}.npy")))
 
 
 def write_history(path: str | Path, history: History) -> None:
@@ -200,32 +243,37 @@ def _checked(arrays: Mapping[str, npt.NDArray[Any]], path: str) -> History:
             raise FormatError(path, key, "is missing", "add the array")
     hosts = arrays["hosts"]
     if hosts.ndim != 1 or hosts.dtype.kind != "U" or len(hosts) == 0:
-        raise FormatError(path, "hosts", "is not a list of names", "write one string a host")
+        raise FormatError(path, "hosts", "is not a list of names", "use one string per host")
     names = tuple(str(host) for host in hosts)
+    for number, each in enumerate(names):
+        if reason := not_a_host_name(each):
+            raise FormatError(path, f"hosts[{number}]", reason, "rename it where the History is made")
     if len(set(names)) < len(names):
-        raise FormatError(path, "hosts", "names a host twice", "give each its own name")
+        raise FormatError(path, "hosts", "names a host twice", "use different names")
     time_s = _floats(arrays["time_s"], "time_s", path)
     if time_s.ndim != 1 or len(time_s) == 0 or not np.isfinite(time_s).all():
-        raise FormatError(path, "time_s", "is not a list of times", "write one Unix time a snapshot")
+        raise FormatError(path, "time_s", "is not a list of times", "use one Unix time per snapshot")
     shape = (len(time_s), len(names), len(names))
     matrices = {}
     for key in ("alpha_s", "beta_Bps"):
         matrix = _floats(arrays[key], key, path)
         if matrix.shape != shape:
-            raise FormatError(path, key, f"has shape {matrix.shape}", f"(snapshots, hosts, hosts) is {shape}")
-        if np.isinf(matrix).any() or (matrix < 0).any():
-            raise FormatError(path, key, "holds a negative or infinite value", "write NaN for what was not measured")
+            raise FormatError(path, key, f"has shape {matrix.shape}", f"use {shape}: snapshots, hosts, hosts")
+        if (matrix < 0).any() or (matrix > (MAX_S if key == "alpha_s" else MAX_BPS_BYTES)).any():
+            raise FormatError(path, key, "holds a negative or enormous value", "write NaN for what was not measured")
         matrices[key] = matrix
     if (matrices["beta_Bps"] == 0).any():
-        raise FormatError(path, "beta_Bps", "holds a zero rate", "write NaN for what was not measured")
+        raise FormatError(path, "beta_Bps", "contains a rate of 0", "use NaN for what was not measured")
     hops = arrays.get("hops", np.zeros(shape[1:], dtype=np.int64))
     memory_bytes = arrays.get("memory_bytes", np.zeros(shape[1:2], dtype=np.int64))
     for key, whole, wanted in (("hops", hops, shape[1:]), ("memory_bytes", memory_bytes, shape[1:2])):
         if whole.shape != wanted or whole.dtype.kind not in "iu" or (whole.size and whole.min() < 0):
-            raise FormatError(path, key, f"is {whole.dtype} of shape {whole.shape}", f"whole numbers of shape {wanted}")
+            raise FormatError(
+                path, key, f"is {whole.dtype} of shape {whole.shape}", f"use whole numbers of shape {wanted}"
+            )
     cpus = _floats(arrays.get("cpus", np.ones(shape[1:2])), "cpus", path)
     if cpus.shape != shape[1:2] or not (np.isfinite(cpus) & (cpus > 0)).all():
-        raise FormatError(path, "cpus", "is not a list of positive numbers", "write one number a host")
+        raise FormatError(path, "cpus", "is not a list of positive numbers", "use one number per host")
     method = arrays.get("method", np.array(""))
     return History(
         alpha_s=matrices["alpha_s"],
@@ -247,12 +295,19 @@ def _proof(arrays: Mapping[str, npt.NDArray[Any]], shape: tuple[int, int, int], 
         return None
     verdict = arrays["verdict"]
     if verdict.shape != shape or verdict.dtype.kind not in "iu" or not np.isin(verdict, range(len(VERDICTS))).all():
-        raise FormatError(path, "verdict", "is not made of known verdicts", f"codes 0 to {len(VERDICTS) - 1}, {shape}")
+        raise FormatError(
+            path, "verdict", "contains unknown verdicts", f"use 0 to {len(VERDICTS) - 1}, in shape {shape}"
+        )
     matrices = {}
     for key in PROOF_ARRAYS:
         matrix = _floats(arrays.get(key, np.full(shape, np.nan)), key, path)
         if matrix.shape != shape or (matrix < 0).any():
-            raise FormatError(path, key, f"has a negative value or shape {matrix.shape}", f"NaN or more, shape {shape}")
+            raise FormatError(
+                path,
+                key,
+                f"has a negative value or the shape {matrix.shape}",
+                f"use 0 or more, or NaN, in shape {shape}",
+            )
         matrices[key] = matrix
     return Proof(**matrices, verdict=verdict.astype(np.int64))
 
@@ -260,7 +315,7 @@ def _proof(arrays: Mapping[str, npt.NDArray[Any]], shape: tuple[int, int, int], 
 def _evidence(arrays: Mapping[str, npt.NDArray[Any]], path: str) -> tuple[Evidence, ...]:
     texts = arrays.get("evidence", np.array([], dtype=np.str_))
     if texts.ndim != 1 or texts.dtype.kind != "U":
-        raise FormatError(path, "evidence", f"is {texts.dtype} of shape {texts.shape}", "write one JSON text a record")
+        raise FormatError(path, "evidence", f"is {texts.dtype} of shape {texts.shape}", "use one JSON text per record")
     return tuple(
         validate(Evidence, parse_json(str(text), f"{path}: evidence[{number}]"), f"{path}: evidence[{number}]")
         for number, text in enumerate(texts)
@@ -271,12 +326,15 @@ def _hop_addresses(arrays: Mapping[str, npt.NDArray[Any]], size: int, path: str)
     found = arrays.get("hop_addresses")
     if found is not None and (found.ndim != 3 or found.shape[:2] != (size, size) or found.dtype.kind != "U"):
         raise FormatError(
-            path, "hop_addresses", f"is {found.dtype} of shape {found.shape}", f"texts of shape ({size}, {size}, hops)"
+            path,
+            "hop_addresses",
+            f"is {found.dtype} of shape {found.shape}",
+            f"use texts of shape ({size}, {size}, hops)",
         )
     return found
 
 
 def _floats(array: npt.NDArray[Any], key: str, path: str) -> Floats:
     if array.dtype.kind not in "fiu":
-        raise FormatError(path, key, f"holds {array.dtype}", "write numbers")
+        raise FormatError(path, key, f"contains {array.dtype}", "use numbers")
     return array.astype(np.float64)

@@ -20,7 +20,7 @@ def _address(text: str) -> str:
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
-        raise problem(f"{text!r} is not an IP address", "write an IPv4 or IPv6 literal") from None
+        raise problem(f"`{text}` is not an IP address", "write an IPv4 or IPv6 literal") from None
 
 
 def _agent(text: str) -> str:

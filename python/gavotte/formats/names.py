@@ -12,19 +12,32 @@ from gavotte.formats.reading import problem
 _HOST_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")
 
 
-def _host_name(name: str) -> str:
+MAX_NAME = 63
+"""Letters of a host's name: what DNS and the kernel take."""
+
+
+def not_a_host_name(name: str) -> str:
+    """Says why a text is not a host's name; empty = it is one."""
+    if not 1 <= len(name) <= MAX_NAME:
+        return f"has {len(name)} letters; a host's name has 1 to {MAX_NAME}"
     if not set(name) <= _HOST_LETTERS or name[0] in "-." or name[-1] in "-.":
-        raise problem(f"{name!r} is not a host name", "use a-z, 0-9, - and . inside the name")
+        return f"`{name}` is not a host name"
+    return ""
+
+
+def _host_name(name: str) -> str:
+    if reason := not_a_host_name(name):
+        raise problem(reason, "use a-z, 0-9, - and . inside the name")
     return name
 
 
 def _label(name: str) -> str:
     if any(c.isspace() or not c.isprintable() or c in "/\\\"'" for c in name):
-        raise problem(f"{name!r} has a space, quote, slash or control character", "use letters, digits, - _ . :")
+        raise problem(f"`{name}` has a space, quote, slash or control character", "use letters, digits, - _ . :")
     return name
 
 
-HostName = Annotated[str, Field(min_length=1, max_length=63), AfterValidator(_host_name)]
+HostName = Annotated[str, Field(min_length=1, max_length=MAX_NAME), AfterValidator(_host_name)]
 """A name that DNS and the kernel's hostname both take."""
 
 Label = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_label)]
@@ -43,8 +56,8 @@ def check_unique(kind: str, names: Sequence[str], *, field: str) -> None:
     for index, name in enumerate(names):
         if name in seen:
             raise problem(
-                f"{name!r} is already the name of {kind}[{seen[name]}]",
-                "give each its own name",
+                f"`{name}` is already the name of {kind}[{seen[name]}]",
+                "use different names",
                 field=f"{kind}[{index}].{field}",
             )
         seen[name] = index
@@ -62,7 +75,7 @@ def check_known(name: str, known: Iterable[str], *, field: str, what: str) -> No
     names = list(known)
     if name not in names:
         shown = ", ".join(sorted(names)[:8]) + (", ..." if len(names) > 8 else "")
-        raise problem(f"{name!r} is no {what}", f"name one of: {shown}" if names else f"add a {what}", field=field)
+        raise problem(f"`{name}` is no {what}", f"use one of: {shown}" if names else f"add a {what}", field=field)
 
 
 def check_tree(kind: str, parents: Mapping[str, str | None], *, single_root: bool) -> None:
@@ -81,7 +94,7 @@ def check_tree(kind: str, parents: Mapping[str, str | None], *, single_root: boo
         at: str | None = name
         while at is not None and at not in rooted:
             if at in on_path:
-                raise problem(f"{at!r} is its own ancestor", "break the circle", field=f"{kind}[{index[at]}].parent")
+                raise problem(f"`{at}` is its own ancestor", "break the circle", field=f"{kind}[{index[at]}].parent")
             path.append(at)
             on_path.add(at)
             at = parents[at]
@@ -89,7 +102,7 @@ def check_tree(kind: str, parents: Mapping[str, str | None], *, single_root: boo
     roots = [name for name, parent in parents.items() if parent is None]
     if single_root and len(roots) > 1:
         raise problem(
-            f"{roots[1]!r} has no parent, but {roots[0]!r} is the root already",
+            f"`{roots[1]}` has no parent, but `{roots[0]}` is the root already",
             "give it a parent",
             field=f"{kind}[{index[roots[1]]}].parent",
         )

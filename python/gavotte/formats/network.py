@@ -1,19 +1,25 @@
 """Network: what placement believes of the network between the hosts (`*.network.json`).
 
-Rates are what a bulk TCP connection achieves (goodput, bit/s). Row = source. None = unlimited or unknown; the
-diagonal is None (within a host). Traffic between hosts of one `machine` loads only the pair's own rate.
+Rates are what a bulk TCP connection achieves (goodput, bit/s). Row = source. None = unknown for a pair, unlimited or
+unknown for a cap; the diagonal is None (within a host). Traffic between hosts of one `machine` loads only the pair's
+own rate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from gavotte.formats.names import HostName, Label, check_known, check_tree, check_unique
 from gavotte.formats.reading import Emitted, parse_json, problem, read_text, validate, write_text
+from gavotte.tables import Tabular, matrix
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 FORMAT = "gavotte/network/1"
 
@@ -21,8 +27,9 @@ Sharing = Literal["hose", "pipe", "groups"]
 """Which links a transfer loads: see the completion time in the docs."""
 
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-RateBps = Annotated[float, Field(gt=0)]
-Seconds = Annotated[float, Field(ge=0)]
+RateBps = Annotated[float, Field(gt=0, le=1e18)]
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
+"""Bounds far beyond any network, so that no sum or quotient of what a file holds overflows."""
 
 
 class Host(Emitted):
@@ -36,7 +43,7 @@ class Host(Emitted):
         egress_bps: cap on all it sends to other machines.
         ingress_bps: cap on all it receives from other machines.
         burst_bytes: depth of the token bucket that it sends through, in bytes of TCP payload.
-        peak_bps: rate while the bucket lasts; see `gavotte.formats.rates.transfer_s`.
+        peak_bps: rate while the bucket lasts; see `gavotte.terms.goodput.transfer_s`.
         labels: free text.
         price_usd: for using it at all.
         egress_low_bps: lower end of the interval of `egress_bps`; None = as sure as can be.
@@ -44,8 +51,8 @@ class Host(Emitted):
     """
 
     name: HostName
-    cpus: Annotated[float, Field(gt=0)] = 1.0
-    memory_bytes: Annotated[int, Field(ge=0)] = 0
+    cpus: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    memory_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
     machine: str | None = None
     egress_bps: RateBps | None = None
     ingress_bps: RateBps | None = None
@@ -94,17 +101,25 @@ class LinkVerdict(Emitted):
     evidence: str = ""
 
 
-MATRICES = ("rate_bps", "latency_s", "rate_low_bps", "price_usd_per_gb", "excess")
+Doubt = Literal["guessed", "earlier"]
+"""Why a rate is no measurement: it is guessed from what the pair's hosts do with others, or it was measured only before
+one of them moved."""
+
+UNKNOWN_SHARE = 0.5
+"""Of the slowest known rate: what is planned with for a pair of unknown rate, so that any other is better."""
+
+MATRICES = ("rate_bps", "latency_s", "rate_low_bps", "price_usd_per_gb", "excess", "doubt")
 """Keys of a Network with one row and one column a host; all but the first two may be empty."""
 
 
-class Network(Emitted):
-    """The whole belief. Matrices are N x N in the order of `hosts`; the last three may be empty.
+class Network(Emitted, Tabular):
+    """The whole belief. Matrices are N x N in the order of `hosts`; all but the first two may be empty.
 
     `rate_low_bps` holds the lower ends of the intervals of `rate_bps` (None = as sure as can be),
     `price_usd_per_gb` what 10^9 bytes from a host to another cost (None = nothing), `excess` the slow-down
     that `rate_bps` expects, the undisturbed rate being `rate_bps` x (1 + `excess`) (None = none), `band` the standard
-    deviation of the logarithm of undisturbed transfer times (None = unknown).
+    deviation of the logarithm of undisturbed transfer times (None = unknown), `doubt` why a rate is no measurement
+    (None = it is one).
     """
 
     format: Literal["gavotte/network/1"]
@@ -119,13 +134,14 @@ class Network(Emitted):
     price_usd_per_gb: list[list[NotNegative | None]] = []
     excess: list[list[NotNegative | None]] = []
     band: NotNegative | None = None
+    doubt: list[list[Doubt | None]] = []
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         check_unique("hosts", [h.name for h in self.hosts], field="name")
         size = len(self.hosts)
         for key in MATRICES:
-            matrix: Sequence[Sequence[float | None]] = getattr(self, key)
+            matrix: Sequence[Sequence[float | str | None]] = getattr(self, key)
             if not matrix and key not in MATRICES[:2]:
                 continue
             if len(matrix) != size:
@@ -152,6 +168,23 @@ class Network(Emitted):
         excess = self.excess[source][target] if self.excess else None
         return rate_bps if rate_bps is None or excess is None else rate_bps * (1 + excess)
 
+    @property
+    def unknown_pairs(self) -> int:
+        """How many pairs have no rate where others have one; where none has, only caps limit."""
+        pairs = [rate for i, row in enumerate(self.rate_bps) for j, rate in enumerate(row) if i != j]
+        return pairs.count(None) if any(pairs) else 0
+
+    def cautious(self) -> Self:
+        """To plan with: pairs of unknown rate at `UNKNOWN_SHARE` of the slowest known."""
+        if not self.unknown_pairs:
+            return self
+        slowest = min(rate for i, row in enumerate(self.rate_bps) for j, rate in enumerate(row) if rate and i != j)
+        planned = UNKNOWN_SHARE * slowest
+        rates = [
+            [rate if i == j else rate or planned for j, rate in enumerate(row)] for i, row in enumerate(self.rate_bps)
+        ]
+        return self.model_copy(update={"rate_bps": rates})
+
     def of_hosts(self, chosen: Sequence[int]) -> Self:
         """The Network of some of its hosts, in the order given. Groups of which no member stays go."""
         names = {self.hosts[i].name for i in chosen}
@@ -165,6 +198,20 @@ class Network(Emitted):
             if (members := [name for name in group.members if name in names])
         ]
         return self.model_copy(update=changes)
+
+    def to_numpy(self, key: str = "rate_bps") -> npt.NDArray[np.float64]:
+        """(N, N) one of `MATRICES`, NaN where it has None or is empty."""
+        rows: Sequence[Sequence[float | None]] = getattr(self, key)
+        return matrix(rows or [[None] * len(self.hosts)] * len(self.hosts))
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One row a pair of hosts: source, target, rate_bps, latency_s; None = unlimited or unknown."""
+        return [
+            {"source": s, "target": t, "rate_bps": self.rate_bps[i][j], "latency_s": self.latency_s[i][j]}
+            for i, s in enumerate(self.names)
+            for j, t in enumerate(self.names)
+            if i != j
+        ]
 
     @property
     def names(self) -> list[str]:

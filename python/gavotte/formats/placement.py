@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -12,13 +12,14 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.names import HostName, Label
 from gavotte.formats.reading import Emitted, parse_json, read_text, validate, write_text
+from gavotte.tables import Tabular
 
 FORMAT = "gavotte/placement/1"
 
 Seconds = Annotated[float, Field(ge=0)]
 
 
-class Placement(Emitted):
+class Placement(Emitted, Tabular):
     """A task-to-host assignment with its prediction.
 
     Attributes:
@@ -58,13 +59,15 @@ class Placement(Emitted):
             raise GavotteError("two applications have the same name", hint="rename one")
         for name in self.apps:
             if name not in by_name:
-                raise GavotteError(
-                    f"the placement holds application {name!r}, which was not given", hint="name its file"
-                )
+                raise GavotteError(f"the placement has an application `{name}`", hint="add its App to the command")
         for name in by_name:
             if name not in self.apps:
-                raise GavotteError(f"application {name!r} is not in the placement", hint="place it first")
+                raise GavotteError(f"application `{name}` is not in the placement", hint="place it first")
         return [by_name[name] for name in self.apps]
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One row a task: task, host."""
+        return [{"task": task, "host": host} for task, host in self.assignment.items()]
 
 
 def read_placement(path: str | Path) -> Placement:

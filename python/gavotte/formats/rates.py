@@ -1,4 +1,4 @@
-"""Rates and sizes as tc(8) writes them, and what each network layer keeps of a rate.
+"""Rates and sizes as tc(8) writes them.
 
 A rate is a float in bit/s, a size an int in bytes. tc's own rules hold: `mbit` is 10^6 bit/s, `mibit` is
 2^20 bit/s, `mbps` is 10^6 *bytes* per second; a size in `kb` is 1024 bytes.
@@ -23,19 +23,6 @@ _BYTES = re.compile(_NUMBER + r"\s*([kmg]?b?)", re.IGNORECASE | re.ASCII)
 MAX_RATE_BPS = 1e14
 MAX_SIZE_BYTES = 1 << 40
 
-MTU_BYTES = 1500
-WIRE_BYTES = 1514
-"""A full Ethernet frame as a shaper counts it: MTU and 14 bytes of header."""
-TCP_PAYLOAD_BYTES = 1448
-"""TCP payload of a full IPv4 frame with timestamps."""
-UDP_PAYLOAD_BYTES = 1472
-"""UDP payload of a full IPv4 frame."""
-
-GOODPUT_PER_WIRE = TCP_PAYLOAD_BYTES / WIRE_BYTES
-"""TCP goodput of a wire rate: 1448/1514 at MTU 1500."""
-GOODPUT_PER_UDP_PAYLOAD = TCP_PAYLOAD_BYTES / UDP_PAYLOAD_BYTES
-"""TCP goodput of a rate counted in UDP payload: 1448/1472 at MTU 1500."""
-
 
 def parse_rate(text: str) -> float:
     """Reads a rate as tc writes it.
@@ -51,11 +38,11 @@ def parse_rate(text: str) -> float:
     """
     match = _RATE.fullmatch(text.strip())
     if match is None:
-        raise problem(f"{text!r} is not a rate", 'write it as tc does, for example "300mbit"')
+        raise problem(f"`{text}` is not a rate", 'use e.g. "300mbit"')
     number, prefix, unit = match.groups()
     rate = float(number) * _SI[(prefix or "").lower()] * (8 if (unit or "").lower() == "bps" else 1)
     if not 0 < rate <= MAX_RATE_BPS:
-        raise problem(f"{text!r} is out of range", "write a rate above 0 and at most 100tbit")
+        raise problem(f"`{text}` is out of range", "use a rate above 0 and at most 100tbit")
     return rate
 
 
@@ -73,32 +60,11 @@ def parse_size(text: str) -> int:
     """
     match = _BYTES.fullmatch(text.strip())
     if match is None:
-        raise problem(f"{text!r} is not a size", 'write it as tc does, for example "32kb"')
+        raise problem(f"`{text}` is not a size", 'use e.g. "32kb"')
     size = float(match[1]) * _SIZE[match[2].lower()]
     if not 1 <= size <= MAX_SIZE_BYTES:
-        raise problem(f"{text!r} is out of range", "write a size from 1 byte to 1024gb")
+        raise problem(f"`{text}` is out of range", "use a size from 1 byte to 1024gb")
     return math.floor(size)
-
-
-def transfer_s(
-    size_bytes: float, rate_bps: float, *, bucket_bytes: float = 0.0, peak_bps: float | None = None
-) -> float:
-    """How long one bulk transfer takes over a path behind a token bucket.
-
-    The bucket lets b + r t bytes pass by time t, at no more than C: the first b C / (C - r) bytes go at C, the rest
-    at r. A single rate is wrong by b / r seconds for every transfer longer than that.
-
-    Args:
-        size_bytes: payload.
-        rate_bps: sustained rate r, in the payload's layer.
-        bucket_bytes: depth b of a full bucket, in the payload's layer.
-        peak_bps: rate C while the bucket lasts; None = without limit.
-
-    Returns:
-        seconds.
-    """
-    after_bucket_s = max(0.0, (8 * size_bytes - 8 * bucket_bytes) / rate_bps)
-    return after_bucket_s if peak_bps is None else max(after_bucket_s, 8 * size_bytes / peak_bps)
 
 
 def format_rate(rate_bps: float) -> str:
@@ -126,13 +92,13 @@ def format_bytes(size_bytes: float) -> str:
 def _rate(value: Any) -> Any:
     if isinstance(value, str):
         return parse_rate(value)
-    raise problem(f"{value!r} is not a rate", 'write it as tc does, in quotes, for example "300mbit"')
+    raise problem(f"{value!r} is not a rate", 'use a string, e.g. "300mbit"')
 
 
 def _size(value: Any) -> Any:
     if isinstance(value, str):
         return parse_size(value)
-    raise problem(f"{value!r} is not a size", 'write it as tc does, in quotes, for example "32kb"')
+    raise problem(f"{value!r} is not a size", 'use a string, e.g. "32kb"')
 
 
 Rate = Annotated[

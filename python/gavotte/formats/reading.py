@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import tempfile
 import tomllib
 from collections.abc import Mapping
@@ -19,6 +20,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
 from gavotte.errors import FormatError
+
+_NOUN = re.compile(r"gavotte/([a-z]+)/[0-9]+")
+"""The `format` key of every noun."""
 
 MAX_TEXT_BYTES = 1 << 30
 """A text file above this is refused unread: a 4096-host Network has 0.4 GB."""
@@ -60,7 +64,7 @@ def read_text(path: str | Path) -> str:
     """
     try:
         if Path(path).stat().st_size > MAX_TEXT_BYTES:
-            raise FormatError(str(path), "", f"is larger than {MAX_TEXT_BYTES} bytes", "name another file")
+            raise FormatError(str(path), "", f"is larger than {MAX_TEXT_BYTES} bytes", "is it the right file?")
         return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise FormatError(str(path), "", "no such file", "check the path") from None
@@ -77,26 +81,36 @@ def parse_toml(text: str, path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
+        if noun := _NOUN.search(text, 0, 1000):
+            raise FormatError(
+                path, "", f"is {_named(noun[1])} in JSON", "TOML is wanted: name the right file"
+            ) from None
         raise FormatError(path, "", f"is not TOML: {error}", "correct the syntax there") from None
     except RecursionError:
-        raise FormatError(path, "", "is nested too deeply", "flatten it") from None
+        raise FormatError(path, "", "is nested too deeply", "use fewer levels") from None
+    except ValueError:
+        raise FormatError(path, "", "holds an integer of thousands of digits", "correct it") from None
 
 
 def parse_json(text: str, path: str) -> Any:
     """Parses strict JSON (no NaN, no Infinity); an error becomes a `FormatError` with its line."""
 
     def refuse(constant: str) -> Any:
-        raise FormatError(path, "", f"holds {constant}, which JSON does not have", "write null for unknown")
+        raise FormatError(path, "", f"contains {constant}, which JSON does not have", "use null for unknown")
 
     try:
         return json.loads(text, parse_constant=refuse)
     except json.JSONDecodeError as error:
+        if noun := _NOUN.search(text, 0, 1000):
+            raise FormatError(
+                path, "", f"is {_named(noun[1])} in TOML", "JSON is wanted: name the right file"
+            ) from None
         where = f"line {error.lineno} column {error.colno}"
         raise FormatError(path, "", f"is not JSON: {error.msg} at {where}", "correct the syntax there") from None
     except RecursionError:
-        raise FormatError(path, "", "is nested too deeply", "flatten it") from None
-    except ValueError as error:  # an integer of more than 4300 digits
-        raise FormatError(path, "", f"is not JSON: {error}", "correct it") from None
+        raise FormatError(path, "", "is nested too deeply", "use fewer levels") from None
+    except ValueError:
+        raise FormatError(path, "", "holds an integer of thousands of digits", "correct it") from None
 
 
 def validate(model: type[Model], data: Any, path: str) -> Model:
@@ -111,7 +125,7 @@ def validate(model: type[Model], data: Any, path: str) -> Model:
         FormatError: the first finding, as file, field, problem and remedy.
     """
     if not isinstance(data, Mapping):
-        raise FormatError(path, "", "holds no table at the top level", "start with the `format` key")
+        raise FormatError(path, "", "has no table at the top level", "start with the `format` key")
     try:
         return model.model_validate(data)
     except ValidationError as found:
@@ -120,7 +134,7 @@ def validate(model: type[Model], data: Any, path: str) -> Model:
         first = next((f for f in findings if f["loc"][:1] == ("format",)), findings[0])
         raise _format_error(model, dict(first), path) from None
     except RecursionError:
-        raise FormatError(path, "", "is nested too deeply", "flatten it") from None
+        raise FormatError(path, "", "is nested too deeply", "use fewer levels") from None
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -188,14 +202,24 @@ def _format_error(model: type[BaseModel], finding: dict[str, Any], path: str) ->
     if kind == "missing":
         return FormatError(path, field, "is missing", "add it")
     if kind == "extra_forbidden":
-        return FormatError(path, field, "is not a key of this format", _nearest(model, location))
+        return FormatError(path, field, "is not a known key", _nearest(model, location))
+    if location == ("format",) and (noun := _NOUN.fullmatch(str(finding["input"]))):
+        wanted = _NOUN.fullmatch(str(context["expected"]).strip("'"))
+        if wanted is not None and noun[1] != wanted[1]:
+            return FormatError(path, "", f"is {_named(noun[1])}", f"{_named(wanted[1])} is wanted")
     if kind == "literal_error":
-        return FormatError(path, field, f"is {_shown(finding['input'])}", f"write {context['expected']}")
+        return FormatError(path, field, f"is {_shown(finding['input'])}", f"use {context['expected']}")
     if kind == "model_type" or kind.startswith(("dict", "mapping")):
-        return FormatError(path, field, "is not a table", "write a table")
+        return FormatError(path, field, "is not a table", "use a table")
     rule = str(finding["msg"]).removeprefix("Value error, ").removeprefix("Input ").split(" after validation")[0]
     remedy = f"it {rule}" if rule.startswith("should") else rule[:1].lower() + rule[1:]
     return FormatError(path, field, f"is {_shown(finding['input'])}", remedy)
+
+
+def _named(kind: str) -> str:
+    """A noun by its format's word, with its article: `hosts` is an Inventory."""
+    noun = "Inventory" if kind == "hosts" else kind.capitalize()
+    return f"{'an' if noun[0] in 'AEIOU' else 'a'} {noun}"
 
 
 def _shown(value: Any) -> str:

@@ -93,15 +93,15 @@ def parse_route(text: str) -> Route:
         user, at, place = rest.rpartition("@")
         host, port = _place(place, text, _SSH_REMEDY)
         if at and not _USER.fullmatch(user):
-            raise problem(f"{text!r} names a user {user!r}", _SSH_REMEDY)
+            raise problem(f"`{text}` names a user `{user}`", _SSH_REMEDY)
         found = _QUERY.fullmatch(query)
         if mark and not (found and int(found[1]) <= 65535):
-            raise problem(f"{text!r} ends in an unknown {query!r}", _SSH_REMEDY)
+            raise problem(f"`{text}` ends in an unknown `{query}`", _SSH_REMEDY)
         return SshRoute(host, user or None, port, int(found[1]) if found else DATA_PORT)
     if text.startswith("tls://"):
         host, port = _place(text.removeprefix("tls://"), text, 'write "tls://host[:port]"')
         return TlsRoute(host, port or CONTROL_PORT)
-    raise problem(f"{text!r} does not name an agent", _FORMS)
+    raise problem(f"`{text}` does not name an agent", _FORMS)
 
 
 def _place(place: str, whole: str, remedy: str) -> tuple[str, int | None]:
@@ -110,12 +110,12 @@ def _place(place: str, whole: str, remedy: str) -> tuple[str, int | None]:
     host = bracketed[1] if bracketed else place.partition(":")[0]
     rest = place[bracketed.end() :] if bracketed else place[len(host) :]
     if not (_is_ipv6(host) if bracketed else _HOST.fullmatch(host)):
-        raise problem(f"{whole!r} names no host", remedy)
+        raise problem(f"`{whole}` names no host", remedy)
     if not rest:
         return host, None
     port = rest[1:]
     if rest[0] != ":" or not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) <= 65535:
-        raise problem(f"{whole!r} ends in {rest!r}, which is no port", remedy)
+        raise problem(f"`{whole}` ends in `{rest}`, which is no port", remedy)
     return host, int(port)
 
 

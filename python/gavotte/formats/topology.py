@@ -107,8 +107,8 @@ class Topology(Written):
             for index, name in enumerate(names):
                 if name in taken:
                     raise problem(
-                        f"{name!r} already names a {taken[name]}",
-                        "give each its own name",
+                        f"`{name}` already names a {taken[name]}",
+                        "use different names",
                         field=f"{kind}[{index}].name",
                     )
             taken.update(dict.fromkeys(names, kind))

@@ -3,8 +3,9 @@
 In flows an Inventory; out come a verdict for each host, and the Inventory completed by what the agents found.
 """
 
-from gavotte.hosts.check import Check, HostState, check
+from gavotte.hosts.check import Check, HoldState, HostState, check
 from gavotte.hosts.deploy import Deployment, deploy
 from gavotte.hosts.keys import Bearer, keys, read_bearer
+from gavotte.hosts.logs import logs
 
-__all__ = ["Bearer", "Check", "Deployment", "HostState", "check", "deploy", "keys", "read_bearer"]
+__all__ = ["Bearer", "Check", "Deployment", "HoldState", "HostState", "check", "deploy", "keys", "logs", "read_bearer"]

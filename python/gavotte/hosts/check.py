@@ -7,9 +7,60 @@ from dataclasses import dataclass
 from typing import Any
 
 from gavotte.agents import Fleet, reaching
+from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.fleet import introduced
 from gavotte.formats.inventory import Inventory
 
 READY = "ready"
+
+_STATES = {
+    pb.JOB_STATE_CONNECTING: "connecting",
+    pb.JOB_STATE_READY: "ready",
+    pb.JOB_STATE_RUNNING: "running",
+}
+
+
+@dataclass(frozen=True)
+class HoldState:
+    """One run's hold on a host.
+
+    Attributes:
+        run_id: the run.
+        user: whose it is.
+        purpose: what it is for.
+        exclusive: whether no other run may measure meanwhile.
+        age_s: since when.
+        left_s: how long it lasts at most.
+        bytes_sent: payload bytes sent or set aside.
+        jobs: id, kind and state (`connecting`, `ready`, `running`) of what it has under way.
+    """
+
+    run_id: str
+    user: str
+    purpose: str
+    exclusive: bool
+    age_s: float
+    left_s: float
+    bytes_sent: int
+    jobs: tuple[tuple[str, str, str], ...]
+
+    @classmethod
+    def of(cls, hold: pb.HoldStatus) -> HoldState:
+        """Reads what an agent says."""
+        return cls(
+            hold.run_id,
+            hold.user,
+            hold.purpose,
+            hold.mode == pb.MODE_EXCLUSIVE,
+            hold.age_s,
+            hold.left_s,
+            hold.bytes_sent,
+            tuple((job.id, job.kind, _STATES[job.state]) for job in hold.jobs),
+        )
+
+    def __str__(self) -> str:
+        doing = ", ".join(f"{kind} {state}" for _, kind, state in self.jobs) or "idle"
+        return f"run {self.run_id} ({introduced(self.purpose, self.user)}; {doing}; {self.left_s:.0f} s left at most)"
 
 
 @dataclass(frozen=True)
@@ -21,14 +72,15 @@ class HostState:
         address: where the inventory says that other hosts reach it.
         agent: how its agent is reached.
         reachable: whether an agent of this protocol answers.
-        usable: whether it answers and no run holds it.
-        verdict: `ready`, or in one line why not.
+        usable: whether it answers and no run holds it exclusively.
+        verdict: `ready`, with the runs that share it, or in one line why not.
         version: of the agent.
         kernel: release.
         cpus: what tasks may use: the inventory's, else what the agent found; None = unknown.
         memory_bytes: likewise; 0 = unknown.
         congestion: the kernel's default TCP congestion control.
         data_port: of the agent's data plane; 0 = unknown.
+        holds: who holds it, and what runs there.
         inside_address: where its SSH server took the connection, as the host sees it; empty without SSH.
     """
 
@@ -44,6 +96,7 @@ class HostState:
     memory_bytes: int = 0
     congestion: str = ""
     data_port: int = 0
+    holds: tuple[HoldState, ...] = ()
     inside_address: str = ""
 
     def as_dict(self) -> dict[str, Any]:
@@ -80,6 +133,7 @@ def check(inventory: Inventory) -> Check:
     with reaching(inventory) as reach:
         fleet = Fleet(inventory, reach)
         fleet.check()
+        status = fleet.status()
         inside = {name: tunnel.inside_address for name, tunnel in reach.tunnels.items()}
     states = []
     for host in fleet.inventory.host:
@@ -94,9 +148,11 @@ def check(inventory: Inventory) -> Check:
             inside_address=inside.get(host.name, ""),
         )
         if health is not None:
+            holds = tuple(HoldState.of(hold) for hold in status[host.name].holds) if host.name in status else ()
             state = dataclasses.replace(
                 state,
-                verdict=f"held by run {health.run_id}" if health.run_id else READY,
+                holds=holds,
+                verdict=_verdict(health, holds),
                 version=health.version,
                 kernel=health.kernel,
                 cpus=host.cpus,
@@ -106,3 +162,9 @@ def check(inventory: Inventory) -> Check:
             )
         states.append(state)
     return Check(tuple(states), fleet.inventory)
+
+
+def _verdict(health: pb.HealthReply, holds: tuple[HoldState, ...]) -> str:
+    if health.run_id:
+        return "held by " + next((str(hold) for hold in holds if hold.exclusive), f"run {health.run_id}")
+    return "; ".join([READY, *(f"shared with {hold}" for hold in holds)])

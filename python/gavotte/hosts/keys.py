@@ -88,15 +88,15 @@ def keys(
         GavotteError: when something would be overwritten, or the folder cannot be used.
     """
     if not bearers:
-        raise GavotteError("no host is named", hint="name at least one, or give --hosts")
+        raise GavotteError("no host named", hint="name at least one, or use --hosts")
     if not 1 <= days <= 36500:
-        raise GavotteError(f"cannot make keys for {days} days", hint="give 1 to 36500")
+        raise GavotteError(f"keys cannot be valid for {days} days", hint="use 1 to 36500")
     for bearer in bearers:
         _check(bearer)
     names = [bearer.name for bearer in bearers]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise GavotteError(f"host {twice!r} is named twice", hint="name it once")
+        raise GavotteError(f"host `{twice}` is named twice", hint="name it once")
     files: dict[str, bytes] = {}
     until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
     if add:
@@ -117,19 +117,19 @@ def keys(
     standing = [] if force else [name for name in files if (folder / name).exists()]
     if standing:
         hint = "name another folder, or give --force" if add else "name another folder, or give --add or --force"
-        raise GavotteError(f"{folder / standing[0]} is there already", hint=hint)
+        raise GavotteError(f"{folder / standing[0]} already exists", hint=hint)
     return _write(folder, files)
 
 
 def _check(bearer: Bearer) -> None:
     letters = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._")
     if not bearer.name or not set(bearer.name) <= letters or bearer.name[0] in "-." or len(bearer.name) > 63:
-        raise GavotteError(f"{bearer.name!r} is not a host name", hint="write NAME or NAME=ADDRESS,ADDRESS")
+        raise GavotteError(f"`{bearer.name}` is not a host name", hint="use NAME or NAME=ADDRESS,ADDRESS")
     for place in bearer.places:
         if _address(place) is None and (not place or not set(place) <= letters or place[0] in "-." or len(place) > 253):
             raise GavotteError(
-                f"{place!r} of host {bearer.name!r} is neither a name nor an address",
-                hint="write NAME=ADDRESS,ADDRESS",
+                f"`{place}` of host `{bearer.name}` is neither a name nor an address",
+                hint="use NAME=ADDRESS,ADDRESS",
             )
 
 
@@ -157,13 +157,17 @@ def _read_authority(folder: Path) -> _Authority:
         certificate = x509.load_pem_x509_certificate((folder / AUTHORITY).read_bytes())
         key = serialization.load_pem_private_key((folder / AUTHORITY_KEY).read_bytes(), password=None)
     except OSError as error:
-        raise GavotteError(f"{error.filename}: {error.strerror}", hint="make keys without --add first") from None
+        raise GavotteError(f"{error.filename}: {error.strerror}", hint="leave out --add to create one") from None
     except (ValueError, TypeError):
-        raise GavotteError(f"{folder} holds no authority of `gavotte hosts keys`", hint="make one there") from None
+        raise GavotteError(
+            f"{folder} has no authority of `gavotte hosts keys`", hint="leave out --add to create one"
+        ) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
-        raise GavotteError(f"{folder / AUTHORITY_KEY} is not the key of {AUTHORITY}", hint="make keys anew")
+        raise GavotteError(
+            f"{folder / AUTHORITY_KEY} is not the key of {AUTHORITY}", hint="create new keys with --force"
+        )
     if certificate.not_valid_after_utc <= datetime.datetime.now(datetime.UTC):
-        raise GavotteError(f"{folder / AUTHORITY} has expired", hint="make keys anew with --force")
+        raise GavotteError(f"{folder / AUTHORITY} has expired", hint="create new keys with --force")
     return _Authority(certificate, key)
 
 
@@ -249,5 +253,5 @@ def _write(folder: Path, files: dict[str, bytes]) -> list[Path]:
                 target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 Path(aside, str(number)).replace(target)
     except OSError as error:
-        raise GavotteError(f"{folder}: {error.strerror}", hint="name a folder that you may write") from None
+        raise GavotteError(f"{folder}: {error.strerror}", hint="use a folder that you may write to") from None
     return [folder / name for name in files]

@@ -6,10 +6,12 @@ import contextlib
 import dataclasses
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,10 @@ from gavotte.errors import GavotteError
 from gavotte.formats.topology import Topology
 from gavotte.lab import crew, launcher, state
 from gavotte.lab.start import end, started
-from gavotte.lab.state import Record
+from gavotte.lab.state import LabState
+
+AT_ONCE = 32
+"""Agents asked at one time whether they answer."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +79,7 @@ class Session:
         hosts_file: its inventory, for `--hosts`.
     """
 
-    def __init__(self, folder: Path, record: Record) -> None:
+    def __init__(self, folder: Path, record: LabState) -> None:
         self.folder = folder
         self.hosts_file = folder / LAB_HOSTS.name
         self._record = record
@@ -103,10 +108,22 @@ class Session:
         options.setdefault("env", self.environment())
         return subprocess.run(self.command(host, argv), check=False, **options)
 
+    def beside(self, argv: Sequence[str]) -> subprocess.Popen[Any]:
+        """Starts a program of this machine whose `--hosts lab` is this lab. It ends with this process, however it does.
+
+        Raises:
+            GavotteError: when there is no such program.
+        """
+        if shutil.which(argv[0]) is None:
+            raise GavotteError(f"no such command: `{argv[0]}`", hint="check its spelling")
+        return subprocess.Popen([*launcher.dying_with_parent(), *argv], env=self.environment())
+
     def status(self) -> LabStatus:
         """Tells how the lab is."""
         record = self._record
         paths = [crew.socket_path(self.folder, name) for name, _ in record.hosts]
+        with ThreadPoolExecutor(min(AT_ONCE, max(1, len(paths)))) as pool:
+            agents = list(pool.map(crew.answers, paths)) if record.agents else [None] * len(paths)
         return LabStatus(
             up=record.alive,
             topology=record.topology,
@@ -116,8 +133,7 @@ class Session:
             rootless=record.rootless,
             uptime_s=max(0.0, time.time() - record.created_unix_s),
             hosts=tuple(
-                HostStatus(name, address, crew.answers(path) if record.agents else None)
-                for (name, address), path in zip(record.hosts, paths, strict=True)
+                HostStatus(name, address, agent) for (name, address), agent in zip(record.hosts, agents, strict=True)
             ),
         )
 
@@ -163,7 +179,7 @@ def current() -> Session:
         GavotteError: when none is.
     """
     folder = lab_folder()
-    record = state.read_record(folder)
+    record = state.read_state(folder)
     if record is None or record.keeper is None or not record.alive:
         raise GavotteError("no lab is up", hint="start one with `gavotte lab up TOPOLOGY`")
     return Session(folder, record)
@@ -204,9 +220,9 @@ def down() -> bool:
         Whether one was up.
     """
     folder = lab_folder()
-    record = state.read_record(folder)
+    record = state.read_state(folder)
     if record is not None and record.inside:
-        raise GavotteError("this is inside the lab", hint="take it down from outside")
+        raise GavotteError("a command inside the lab cannot remove it", hint="use `gavotte lab down` outside")
     was_up = record is not None and record.keeper is not None and record.alive
     if was_up:
         assert record is not None

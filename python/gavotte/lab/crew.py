@@ -27,15 +27,20 @@ def log_path(folder: Path, host: str) -> Path:
     return folder / f"{host}.log"
 
 
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
+"""What a client says first (RFC 9113, section 3.4): the preface, and no settings. A server answers with its own."""
+
+
 def answers(path: Path, timeout_s: float = 1.0) -> bool:
-    """Whether something accepts connections on a Unix socket."""
+    """Whether an agent answers on a Unix socket; of one that was stopped, the kernel alone takes the connection."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(timeout_s)
         try:
             probe.connect(str(path))
-        except OSError:
+            probe.sendall(_GREETING)
+            return bool(probe.recv(1))
+        except (OSError, ValueError):
             return False
-        return True
 
 
 def start(binary: str, hosts: Sequence[str], folder: Path, namespace_folder: Path) -> dict[int, str]:
@@ -67,7 +72,7 @@ def start(binary: str, hosts: Sequence[str], folder: Path, namespace_folder: Pat
         try:
             pid = os.posix_spawn(binary, arguments, os.environ, file_actions=files, setsid=True, setsigdef=ignored)
         except OSError as error:
-            raise AgentError(f"cannot run agent {binary}: {error.strerror}") from None
+            raise AgentError(f"cannot run the agent {binary}: {error.strerror}") from None
         started[pid] = host
     return started
 
@@ -95,10 +100,10 @@ def wait_until_ready(
         still_wanted()
         for pid, host in waiting.items():
             if os.waitpid(pid, os.WNOHANG)[0]:
-                raise AgentError(f"the agent of {host} ended at once", hint=_last_line(log_path(folder, host)))
+                raise AgentError(f"the agent of {host} exited at once", hint=_last_line(log_path(folder, host)))
         if time.monotonic() > end:
             host = next(iter(waiting.values()))
-            raise AgentError(f"the agent of {host} does not answer after {deadline_s:.0f} s")
+            raise AgentError(f"the agent of {host} does not answer within {deadline_s:.0f} s")
         select.select([], [], [], POLL_S)
 
 

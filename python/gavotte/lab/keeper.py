@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 from gavotte.errors import GavotteError, UnsupportedError
 from gavotte.lab import crew, namespaces, state, wiring
-from gavotte.lab.plan import Plan
+from gavotte.lab.layout import Layout
 
 STAY = b"stay\n"
 """Sent on the life pipe, makes the lab outlive its owner."""
@@ -36,7 +36,7 @@ class Order:
     """What to keep.
 
     Attributes:
-        plan: the lab to build.
+        layout: the lab to build.
         folder: its folder, which exists.
         identity: the lab's id, checked before the folder is removed.
         owner: process that asks for it.
@@ -44,7 +44,7 @@ class Order:
         deadline_s: how long the agents may take to answer.
     """
 
-    plan: Plan
+    layout: Layout
     folder: Path
     identity: str
     owner: int
@@ -120,7 +120,7 @@ class Keeper:
             self._selector.register(self._owner, selectors.EVENT_READ, self._on_owner)
 
     def _build(self) -> None:
-        plan, folder = self._order.plan, self._order.folder
+        layout, folder = self._order.layout, self._order.folder
         here = folder / NAMESPACES
         namespaces.let_owner_look_inside()
         namespaces.keep_mounts_private()
@@ -130,11 +130,11 @@ class Keeper:
             namespaces.mount_new("tmpfs", here, "mode=0700")
         except OSError as error:
             raise UnsupportedError(f"cannot mount a file system in a namespace: {error.strerror}") from None
-        _replace_file(Path("/etc/hosts"), folder / "hosts", plan.hosts_text)
+        _replace_file(Path("/etc/hosts"), folder / "hosts", layout.hosts_text)
         _names_from_files_first(folder)
-        wiring.build(plan, here, self._check)
+        wiring.build(layout, here, self._check)
         if self._order.agent is not None:
-            names = [name for name, _ in plan.hosts]
+            names = [name for name, _ in layout.hosts]
             started = crew.start(self._order.agent, names, folder, here)
             crew.wait_until_ready(started, folder, self._order.deadline_s, self._check)
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from gavotte.agents.runtime import LAB_VARIABLE, RUNTIME_DIR_VARIABLE
 from gavotte.errors import GavotteError, UnsupportedError
 from gavotte.lab.keeper import NAMESPACES
-from gavotte.lab.state import Record, write_aside
+from gavotte.lab.state import LabState, write_aside
 
 RSH = "rsh"
 """Script in the lab's folder that takes the arguments of ssh: a host, then a command."""
 
 
-def command(folder: Path, record: Record, name: str, argv: Sequence[str]) -> list[str]:
+def command(folder: Path, record: LabState, name: str, argv: Sequence[str]) -> list[str]:
     """Returns the line that runs a program in a host's or switch's namespaces.
 
     Args:
@@ -37,11 +37,11 @@ def command(folder: Path, record: Record, name: str, argv: Sequence[str]) -> lis
     known = {known for known, _ in (*record.hosts, *record.switches)}
     if name not in known and not name.startswith("machines/"):
         shown = ", ".join(host for host, _ in record.hosts[:8]) + (", ..." if len(record.hosts) > 8 else "")
-        raise GavotteError(f"the lab has no host {name!r}", hint=f"its hosts: {shown}")
+        raise GavotteError(f"the lab has no host `{name}`", hint=f"its hosts: {shown}")
     kind = "net" if name.startswith("machines/") else "both"
     if record.inside:
         return [*_inner(folder, name, kind), *argv]
-    return [*_outer(folder, record, name, kind), f"--wdns={_here()}", "--", *_dying_with_parent(), *argv]
+    return [*_outer(folder, record, name, kind), f"--wdns={_here()}", "--", *dying_with_parent(), *argv]
 
 
 def check() -> None:
@@ -74,7 +74,7 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
-def write_rsh(folder: Path, record: Record) -> None:
+def write_rsh(folder: Path, record: LabState) -> None:
     """Writes the ssh-like script; it starts no Python and works inside the lab and beside it."""
     options = {True: _inner(folder, "$host", "both"), False: _outer(folder, record, "$host", "both")}
     lines = {inside: " ".join(_quoted(word) for word in words) for inside, words in options.items()}
@@ -93,7 +93,7 @@ shift
 if [ -e {seen} ]; then
   exec {lines[True]} /bin/sh -c "$*"
 fi
-exec {lines[False]} -- {shlex.join(_dying_with_parent())} /bin/sh -c "$*"
+exec {lines[False]} -- {shlex.join(dying_with_parent())} /bin/sh -c "$*"
 """
     write_aside(folder / RSH, text, mode=0o700)
 
@@ -102,7 +102,7 @@ def _inner(folder: Path, name: str, kind: str) -> list[str]:
     return [_nsenter(), *_own(folder / NAMESPACES / name, kind), "--"]
 
 
-def _outer(folder: Path, record: Record, name: str, kind: str) -> list[str]:
+def _outer(folder: Path, record: LabState, name: str, kind: str) -> list[str]:
     assert record.keeper is not None
     inside = Path(f"/proc/{record.keeper.pid}/root", *(folder / NAMESPACES / name).parts[1:])
     user = ["--user", "--preserve-credentials"] if record.rootless else []
@@ -120,8 +120,8 @@ def _nsenter() -> str:
     return found
 
 
-def _dying_with_parent() -> list[str]:
-    """Ends the program when nsenter, its parent, is ended by a signal, and would leave it behind."""
+def dying_with_parent() -> list[str]:
+    """What to write before a program that must not outlive its parent, such as nsenter, when that is killed."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
 

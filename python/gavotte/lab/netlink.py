@@ -31,7 +31,7 @@ from pyroute2.netlink.rtnl.rtmsg import rtmsg
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from gavotte.errors import GavotteError, UnsupportedError
-from gavotte.lab.plan import End, Interface, Route
+from gavotte.lab.layout import End, Interface, Route
 from gavotte.lab.shapers import Leaf, Shaper
 
 BATCH = 64

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import logging
 import os
 import pickle
 import secrets
@@ -20,7 +21,6 @@ from typing import IO, Any
 
 import tomli_w
 
-import gavotte
 from gavotte.agents.binary import agent_binary
 from gavotte.agents.runtime import LAB_HOSTS, runtime_dir
 from gavotte.errors import AgentError, GavotteError, UnsupportedError
@@ -28,8 +28,10 @@ from gavotte.formats.inventory import FORMAT as HOSTS_FORMAT
 from gavotte.formats.topology import Topology
 from gavotte.lab import crew, launcher, state
 from gavotte.lab.keeper import NAMESPACES, STAY, Order
-from gavotte.lab.plan import Plan, plan_lab
-from gavotte.lab.state import Process, Record
+from gavotte.lab.layout import Layout, layout_of
+from gavotte.lab.state import LabState, Process
+
+logger = logging.getLogger(__name__)
 
 START_DEADLINE_S = 20.0
 START_DEADLINE_PER_NODE_S = 0.1
@@ -40,7 +42,7 @@ _ERRORS = {error.__name__: error for error in (GavotteError, UnsupportedError, A
 
 
 @contextmanager
-def started(topology: Topology, source: str, name: str, *, agents: bool, stay: bool) -> Iterator[tuple[Path, Record]]:
+def started(topology: Topology, source: str, name: str, *, agents: bool, stay: bool) -> Iterator[tuple[Path, LabState]]:
     """Starts a lab; at the end of the `with` block lets it stay, or ends it.
 
     Args:
@@ -57,15 +59,15 @@ def started(topology: Topology, source: str, name: str, *, agents: bool, stay: b
         GavotteError: when a lab of that name is up already, or the kernel refuses.
         UnsupportedError: when this machine cannot hold a lab.
     """
-    plan = plan_lab(topology)
+    layout = layout_of(topology)
     binary = agent_binary() if agents else None
     launcher.check()
     runtime = runtime_dir()
-    longest = max(len(os.fsencode(crew.socket_path(runtime / name, host))) for host, _ in plan.hosts)
+    longest = max(len(os.fsencode(crew.socket_path(runtime / name, host))) for host, _ in layout.hosts)
     if agents and longest > SOCKET_PATH_BYTES:
         raise GavotteError(
             f"the runtime directory's path is {longest - SOCKET_PATH_BYTES} bytes too long for Unix sockets",
-            hint="set GAVOTTE_RUNTIME_DIR to a shorter one",
+            hint="set GAVOTTE_RUNTIME_DIR to a shorter path",
         )
     record = state.new_record(
         secrets.token_hex(8), topology=source, session=not stay, agents=agents, created_unix_s=time.time()
@@ -73,8 +75,9 @@ def started(topology: Topology, source: str, name: str, *, agents: bool, stay: b
     folder = state.claim(runtime, name, record)
     heard: dict[str, Any] = {}
     done = False
-    deadline_s = START_DEADLINE_S + START_DEADLINE_PER_NODE_S * len(plan.nodes)
-    order = Order(plan, folder, record.id, os.getpid(), binary, deadline_s)
+    deadline_s = START_DEADLINE_S + START_DEADLINE_PER_NODE_S * len(layout.nodes)
+    logger.info("lab %s: builds %d hosts and %d switches in %s", name, len(layout.hosts), len(layout.switches), folder)
+    order = Order(layout, folder, record.id, os.getpid(), binary, deadline_s)
     try:
         (folder / NAMESPACES).mkdir()
         with _launched(folder) as (first, life, reports):
@@ -83,17 +86,18 @@ def started(topology: Topology, source: str, name: str, *, agents: bool, stay: b
                 life.flush()
             _hear(reports, folder, time.monotonic() + deadline_s, heard)
             first.wait()
+            logger.info("lab %s: up, its keeper is process %d", name, heard["keeper"].pid)
             record = dataclasses.replace(
                 record,
                 keeper=heard["keeper"],
                 rootless=heard["rootless"],
                 mount_namespace=heard["mount_namespace"],
-                hosts=plan.hosts,
-                switches=plan.switches,
+                hosts=layout.hosts,
+                switches=layout.switches,
             )
-            state.write_record(folder, record)
+            state.write_state(folder, record)
             launcher.write_rsh(folder, record)
-            _write_hosts(folder, plan, topology)
+            _write_hosts(folder, layout, topology)
             if stay:
                 life.write(STAY)
                 life.flush()
@@ -113,10 +117,11 @@ def end(keeper: Process) -> None:
         GavotteError: when it does not go.
     """
     for number in (signal.SIGTERM, signal.SIGKILL):
+        logger.debug("sends %s to the lab's keeper, process %d", number.name, keeper.pid)
         state.signal_process(keeper, number)
         if state.wait_gone(keeper, STOP_DEADLINE_S):
             return
-    raise GavotteError(f"the lab's keeper, process {keeper.pid}, does not end")
+    raise GavotteError(f"the lab's keeper, process {keeper.pid}, does not exit")
 
 
 @contextmanager
@@ -126,7 +131,7 @@ def _launched(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]
     Yields:
         The process; the keeper's stdin, which keeps the lab alive until closed; the keeper's stdout.
     """
-    path = [str(Path(gavotte.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    path = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     program = "from gavotte.lab.keeper import main; main()"
     with (folder / "keeper.log").open("wb") as log:
         first = subprocess.Popen(
@@ -167,16 +172,17 @@ def _hear(reports: IO[bytes], folder: Path, deadline: float, heard: dict[str, An
             raise GavotteError("the lab did not come up in time", hint=_last_words(folder))
         chunk = os.read(reports.fileno(), 65536)
         if not chunk:
-            raise GavotteError("the lab's keeper ended while starting", hint=_last_words(folder))
+            raise GavotteError("the lab's keeper exited while starting", hint=_last_words(folder))
         *lines, pending = (pending + chunk).split(b"\n")
         for line in lines:
+            logger.debug("the keeper says %s", line.decode(errors="replace"))
             heard |= json.loads(line)
         if "pid" in heard:
             heard["keeper"] = Process.of(heard.pop("pid"))
         if "error" in heard:
             raise _ERRORS.get(heard["kind"], GavotteError)(heard["error"], hint=heard["hint"])
     if heard["keeper"] is None:
-        raise GavotteError("the lab's keeper ended while starting", hint=_last_words(folder))
+        raise GavotteError("the lab's keeper exited while starting", hint=_last_words(folder))
 
 
 def _last_words(folder: Path) -> str:
@@ -184,8 +190,8 @@ def _last_words(folder: Path) -> str:
     return f"it said: {lines[-1][:300]}" if lines else ""
 
 
-def _write_hosts(folder: Path, plan: Plan, topology: Topology) -> None:
-    addresses = dict(plan.hosts)
+def _write_hosts(folder: Path, layout: Layout, topology: Topology) -> None:
+    addresses = dict(layout.hosts)
     hosts = [
         {
             "name": host.name,

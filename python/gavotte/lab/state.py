@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import shutil
 import signal
@@ -20,7 +21,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from gavotte.errors import GavotteError
+from gavotte.formats.names import not_a_host_name
 from gavotte.lab import namespaces
+
+logger = logging.getLogger(__name__)
 
 FORMAT = "gavotte/lab/1"
 RECORD = "lab.json"
@@ -56,7 +60,7 @@ class Process:
 
 
 @dataclass(frozen=True)
-class Record:
+class LabState:
     """One lab, as `lab.json` tells it.
 
     Attributes:
@@ -100,6 +104,8 @@ class Record:
         known["owner"] = Process(**known["owner"])
         known["keeper"] = Process(**known["keeper"]) if known["keeper"] else None
         known["hosts"] = tuple((name, address) for name, address in known["hosts"])
+        if any(not_a_host_name(name) for name, _ in known["hosts"]):
+            raise ValueError("not a lab's hosts")
         known["switches"] = tuple((name, tuple(addresses)) for name, addresses in known["switches"])
         return cls(**known)
 
@@ -120,11 +126,11 @@ class Record:
 
 def new_record(
     identity: str, *, topology: str, session: bool, agents: bool, rootless: bool = False, created_unix_s: float
-) -> Record:
+) -> LabState:
     """Describes a lab that this process is about to start."""
     owner = Process.of(os.getpid())
     assert owner is not None
-    return Record(
+    return LabState(
         id=identity,
         topology=topology,
         owner=owner,
@@ -149,16 +155,19 @@ def boot_id() -> str:
         return ""
 
 
-def read_record(folder: Path) -> Record | None:
+def read_state(folder: Path) -> LabState | None:
     """Reads a folder's `lab.json`; None when there is none that makes sense."""
     try:
         data = json.loads((folder / RECORD).read_text())
-        return Record.from_dict(data) if data["format"] == FORMAT else None
-    except (OSError, ValueError, KeyError, TypeError):
+        return LabState.from_dict(data) if data["format"] == FORMAT else None
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        logger.debug("%s makes no sense: %r", folder / RECORD, error)
         return None
 
 
-def write_record(folder: Path, record: Record) -> None:
+def write_state(folder: Path, record: LabState) -> None:
     """Writes a folder's `lab.json`, whole or not at all."""
     write_aside(folder / RECORD, json.dumps(record.as_dict(), indent=1) + "\n")
 
@@ -179,7 +188,7 @@ def locked(runtime: Path) -> Iterator[None]:
         yield
 
 
-def claim(runtime: Path, name: str, record: Record) -> Path:
+def claim(runtime: Path, name: str, record: LabState) -> Path:
     """Sweeps, then makes a lab's folder.
 
     Args:
@@ -193,14 +202,16 @@ def claim(runtime: Path, name: str, record: Record) -> Path:
     folder = runtime / name
     with locked(runtime):
         _sweep(runtime)
-        standing = read_record(folder)
+        standing = read_state(folder)
         if standing is not None:
             if standing.keeper is None:
-                raise GavotteError("a lab is being started", hint="wait for it, or end the process that starts it")
+                raise GavotteError(
+                    "a lab is being started", hint="wait until it is up, or end the process that starts it"
+                )
             shown = f" from {standing.topology}" if standing.topology else ""
-            raise GavotteError(f"a lab{shown} is up already", hint="take it down with `gavotte lab down`")
+            raise GavotteError(f"a lab{shown} is already up", hint="remove it with `gavotte lab down`")
         folder.mkdir(mode=0o700)
-        write_record(folder, record)
+        write_state(folder, record)
     return folder
 
 
@@ -216,7 +227,7 @@ def sweep(runtime: Path) -> int:
 
 def discard(folder: Path, identity: str) -> None:
     """Removes a lab's folder, unless another lab has taken its place."""
-    standing = read_record(folder)
+    standing = read_state(folder)
     if standing is not None and standing.id == identity:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -224,7 +235,7 @@ def discard(folder: Path, identity: str) -> None:
 def _sweep(runtime: Path) -> int:
     swept = 0
     for folder in [runtime / "lab", *runtime.glob(f"{SESSION_PREFIX}*")]:
-        record = read_record(folder)
+        record = read_state(folder)
         if not folder.is_dir() or (record is not None and record.alive):
             continue
         shutil.rmtree(folder, ignore_errors=True)

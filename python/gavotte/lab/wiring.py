@@ -1,4 +1,4 @@
-"""Builds a plan's namespaces and cables in the kernel. Runs inside the keeper only."""
+"""Builds a layout's namespaces and cables in the kernel. Runs inside the keeper only."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from gavotte.errors import UnsupportedError
 from gavotte.lab import namespaces, netlink
+from gavotte.lab.layout import LOOPBACK_INDEX, Kind, Layout, Node
 from gavotte.lab.netlink import Channel
-from gavotte.lab.plan import LOOPBACK_INDEX, Kind, Node, Plan
 
 SYSTEM = Path("/proc/sys/net")
 """Shows the settings of the reader's own network namespace."""
@@ -32,11 +32,11 @@ SETTINGS: dict[Kind, dict[str, str]] = {
 """Settings that a lab works without, should the kernel not offer one."""
 
 
-def build(plan: Plan, folder: Path, still_wanted: Callable[[], None]) -> None:
-    """Makes every namespace, cable, address, route and shaper of a plan.
+def build(layout: Layout, folder: Path, still_wanted: Callable[[], None]) -> None:
+    """Makes every namespace, cable, address, route and shaper of a layout.
 
     Args:
-        plan: what to build.
+        layout: what to build.
         folder: where the namespaces' files go: `NAME.net`, and `NAME.uts` for hosts and switches.
         still_wanted: called between steps; raises to stop.
 
@@ -50,19 +50,19 @@ def build(plan: Plan, folder: Path, still_wanted: Callable[[], None]) -> None:
     (folder / "machines").mkdir()
     try:
         with Channel() as channel:
-            for node in plan.nodes:
+            for node in layout.nodes:
                 still_wanted()
                 opened.append(_make_namespace(node, folder))
                 channels.append(Channel())
             for kind, descriptor in home.items():
                 namespaces.enter(descriptor, kind)
             channel.send(
-                netlink.cable(left, opened[left.node], right, opened[right.node]) for left, right in plan.cables
+                netlink.cable(left, opened[left.node], right, opened[right.node]) for left, right in layout.cables
             )
-        for node, channel in zip(plan.nodes, channels, strict=True):
+        for node, channel in zip(layout.nodes, channels, strict=True):
             still_wanted()
             _furnish(node, channel)
-        for node, channel in zip(plan.nodes, channels, strict=True):
+        for node, channel in zip(layout.nodes, channels, strict=True):
             for interface in node.interfaces:
                 channel.settle(interface.name)
     finally:

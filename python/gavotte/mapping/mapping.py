@@ -70,11 +70,11 @@ def map_tasks(network: Network, app: App, method: str = "exchange", *, seed: int
             of unknown rate.
     """
     if method not in METHODS:
-        raise GavotteError(f"no method {method!r}", hint=f"choose one of {', '.join(METHODS)}")
+        raise GavotteError(f"unknown method `{method}`", hint=f"use one of {', '.join(METHODS)}")
     if len(app.task) > len(network.hosts):
         raise GavotteError(
-            f"{len(app.task)} tasks need as many hosts, and there are {len(network.hosts)}",
-            hint="add hosts, or use `gavotte place`, which puts several tasks on one",
+            f"{len(app.task)} tasks need as many hosts, but the network has {len(network.hosts)}",
+            hint="add hosts, or use `gavotte place`, which may put several tasks on one",
         )
     if app.constraints != Constraints():
         raise GavotteError(
@@ -93,7 +93,7 @@ def map_tasks(network: Network, app: App, method: str = "exchange", *, seed: int
         if task.cpus > host.cpus or 0 < host.memory_bytes < task.memory_bytes:
             raise GavotteError(
                 f"task {task.name} needs more cores or memory than {host.name} has",
-                hint="use `gavotte place`, which looks for a host that has them",
+                hint="use `gavotte place`, which finds a host that has them",
             )
     busy_s = _busy(problem, hosts)
     worst = int(busy_s.argmax())
@@ -148,7 +148,7 @@ def keys(placement: Placement, hosts: Sequence[str]) -> list[int]:
     if missing:
         raise GavotteError(f"no process runs on {missing[0]}", hint="name the host of each process")
     if len(set(hosts)) < len(hosts):
-        raise GavotteError("two processes run on one host", hint="reorder one process a host")
+        raise GavotteError("two processes run on one host", hint="name each host once")
     spare = iter(range(len(task_on), len(hosts)))
     return [task_on[host] if host in task_on else next(spare) for host in hosts]
 
@@ -161,16 +161,7 @@ def _messages(app: App) -> tuple[Ints, Ints, Floats]:
 
 
 def _problem(network: Network, app: App) -> _Problem:
-    size = len(network.hosts)
-    rate_bps = np.array([[np.nan if rate is None else rate for rate in row] for row in network.rate_bps])
-    alpha_s = np.array([[0.0 if each is None else each for each in row] for row in network.latency_s])
-    unknown = np.argwhere(np.isnan(rate_bps) & ~np.eye(size, dtype=bool))
-    if len(unknown):
-        source, target = (network.names[int(place)] for place in unknown[0])
-        raise GavotteError(
-            f"the network does not say how fast {source} sends to {target}", hint="measure that pair, or give its rate"
-        )
-    per_byte_s = np.where(np.eye(size, dtype=bool), 0.0, 8 / rate_bps)
+    alpha_s, per_byte_s = _core.Network(network).alpha_beta(list(range(len(network.hosts))))
     return _Problem(len(app.task), *_messages(app), alpha_s, per_byte_s)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gavotte.measure.results import Results
-from gavotte.measure.rounds import Pair
+from gavotte.terms import Pair
 
 TOLERANCE = 0.02
 """Rates this near to each other agree: twice the largest error of a proven rate."""

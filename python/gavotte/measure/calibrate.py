@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from gavotte.agents import Budget, enrolled
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.schedule import Step, carry_out
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.rates import UDP_PAYLOAD_BYTES
-from gavotte.measure.asking import ask
 from gavotte.measure.methods import BURST_GAP_S, METHODS
+from gavotte.tables import Tabular
+from gavotte.terms import Progress
+from gavotte.terms.goodput import UDP_PAYLOAD_BYTES
 
 BURSTS = (10, 20, 50)
 PACKETS = (50, 200, 500, 1000, 2000)
 PAYLOADS = (UDP_PAYLOAD_BYTES,)
 """K, B and P tried: the paper's Fig. 6 has K = 10, 20, 50 and B up to 4000 at P = 1472."""
 
+TRAIN_S = 5.0
+"""The longest that one train may take."""
+
 GOOD_ERROR = 0.10
 """Mean error below which a train is good enough; the paper accepted 9 % on EC2."""
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class TrainError:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Tabular):
     """What the calibration found.
 
     Attributes:
@@ -63,6 +67,10 @@ class Calibration:
     best: TrainError | None
     paths: int
     seed: int
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One row a kind of train."""
+        return [vars(train) for train in self.trains]
 
 
 def calibrate(
@@ -94,7 +102,7 @@ def calibrate(
     """
     names = inventory.names
     if len(names) < 2:
-        raise GavotteError("one host has no path to measure", hint="give at least two hosts")
+        raise GavotteError("a single host has no path to measure", hint="use at least two hosts")
     everything = [(s, t) for s in names for t in names if s != t]
     chosen = random.Random(seed).sample(everything, min(paths, len(everything)))
     shapes = sorted(
@@ -107,20 +115,21 @@ def calibrate(
     ]
     errors: dict[tuple[int, int, int], list[float]] = {shape: [] for shape in shapes}
     compared = 0
-    budget = Budget(max_bytes=0, max_seconds=len(chosen) * (bulk_s + len(shapes) * 5.0) + 60)
+    budget = Budget(max_bytes=0, max_seconds=len(chosen) * (bulk_s + len(shapes) * TRAIN_S) + 60)
     with enrolled(inventory, budget) as fleet:
         for done, (source, target) in enumerate(chosen, start=1):
             if source in fleet.missing or target in fleet.missing:
                 continue
-            rounds = [[(source, target, probe)] for probe in (bulk, *trains)]
-            answers = [row[0] for row in ask(fleet, rounds, deadline_s=bulk_s + 15 * len(rounds))]
-            truth = answers[0]
-            if isinstance(truth, str):
+            schedule = [[Step(source, target, probe)] for probe in (bulk, *trains)]
+            answers = carry_out(fleet, schedule, round_s=bulk_s + TRAIN_S)
+            replies = {answer.round: answer.reply for answer in answers if answer.reply and not answer.error}
+            truth = replies.get(0)
+            if truth is None:
                 continue
             compared += 1
-            for shape, answer in zip(shapes, answers[1:], strict=True):
-                if not isinstance(answer, str):
-                    estimate_bps = METHODS["choreo"].read(answer).goodput_bps
+            for number, shape in enumerate(shapes, start=1):
+                if reply := replies.get(number):
+                    estimate_bps = METHODS["choreo"].read(reply).goodput_bps
                     errors[shape].append(abs(estimate_bps / truth.bulk.goodput_bps - 1))
             if progress is not None:
                 progress(done, len(chosen))

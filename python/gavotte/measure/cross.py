@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from gavotte.agents import Budget, enrolled
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.schedule import Step, carry_out
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.history import Floats
 from gavotte.formats.inventory import Inventory
-from gavotte.measure.asking import Answer, ask
+from gavotte.tables import Tabular
 
 CONGESTION = "cubic"
 """Equal shares among equal connections are the method's assumption; BBR does not keep it."""
@@ -33,7 +35,7 @@ LOW, HIGH = 10, 90
 
 
 @dataclass(frozen=True)
-class CrossTraffic:
+class CrossTraffic(Tabular):
     """Load on a path beside our own connection.
 
     Attributes:
@@ -61,6 +63,11 @@ class CrossTraffic:
     rtt_idle_s: float
     rtt_loaded_s: float
     how: str
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One row a window."""
+        windows = zip(self.time_s.tolist(), self.connections.tolist(), strict=True)
+        return [{"time_s": time_s, "connections": number} for time_s, number in windows]
 
 
 def connections(rate_bps: Floats, max_bps: float) -> Floats:
@@ -112,23 +119,23 @@ def cross(
     by_name = {host.name: host for host in inventory.host}
     for name in (source, target):
         if name not in by_name:
-            raise GavotteError(f"{name!r} is no host of the inventory", hint="check its spelling")
+            raise GavotteError(f"`{name}` is not a host of the inventory", hint="check its spelling")
     if source == target:
-        raise GavotteError(f"{source!r} has no path to itself", hint="name two hosts")
+        raise GavotteError(f"`{source}` has no path to itself", hint="use two hosts")
     if not SETTLE_S + 0.5 <= seconds <= 600:
-        raise GavotteError(f"cannot watch for {seconds} s", hint="give 1 to 600 s")
+        raise GavotteError(f"cannot measure for {seconds} s", hint="use 1 to 600 s")
     ends = inventory.model_copy(update={"host": [by_name[source], by_name[target]]})
     flows = [1] if max_bps is not None else [1, 2]
-    rounds = [
-        [(source, target, pb.Probe(bulk=pb.Bulk(seconds=seconds, flows=n, congestion=CONGESTION, bin_s=BIN_S)))]
+    schedule = [
+        [Step(source, target, pb.Probe(bulk=pb.Bulk(seconds=seconds, flows=n, congestion=CONGESTION, bin_s=BIN_S)))]
         for n in flows
     ]
     with enrolled(ends, Budget(max_bytes=0, max_seconds=len(flows) * seconds + 60)) as fleet:
         if fleet.missing:
             name, reason = next(iter(fleet.missing.items()))
             raise AgentError(f"{name}: {reason}")
-        answers = ask(fleet, rounds, deadline_s=len(flows) * (seconds + 15))
-    replies = [_reply(answer[0], source, target) for answer in answers]
+        answers = sorted(carry_out(fleet, schedule, round_s=seconds), key=lambda answer: answer.round)
+    replies = [answer.checked() for answer in answers]
     rates = [_settled(reply) for reply in replies]
     how = "known rate"
     if max_bps is None:
@@ -136,8 +143,8 @@ def cross(
         load = connections_from_two(float(np.median(rates[0])), float(np.median(rates[1])))
         if not np.isfinite(load):
             raise AgentError(
-                f"{source} to {target}: two connections got twice what one got, so the path was not full",
-                hint="give --max-rate, or watch longer",
+                f"{source} to {target}: two connections carried twice as much as one, so the path was not full",
+                hint="use --max-rate, or measure longer",
             )
         max_bps = float(np.median(rates[0])) * (1 + load)
     found = connections(rates[0], max_bps)
@@ -157,12 +164,6 @@ def cross(
     )
 
 
-def _reply(answer: Answer, source: str, target: str) -> pb.ProbeReply:
-    if isinstance(answer, str):
-        raise AgentError(f"{source} to {target}: {answer}")
-    return answer
-
-
 def _settled(reply: pb.ProbeReply) -> Floats:
     """Rates of all flows together by window, without the start."""
     length = max(len(flow.bin_bytes) for flow in reply.bulk.flows)
@@ -171,5 +172,5 @@ def _settled(reply: pb.ProbeReply) -> Floats:
         total[: len(flow.bin_bytes)] += np.array(flow.bin_bytes, dtype=np.float64)
     kept = windows(total[round(SETTLE_S / BIN_S) :])
     if len(kept) == 0:
-        raise AgentError("the connection ended before it had settled")
+        raise AgentError("the connection ended before its rate had settled")
     return kept

@@ -6,9 +6,9 @@ removed when the History is.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
+import logging
 import math
 import os
 from contextlib import AbstractContextManager
@@ -20,6 +20,8 @@ from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.history import VERDICTS
 from gavotte.measure.methods import Reading
 from gavotte.measure.results import PathResult, Results
+
+logger = logging.getLogger(__name__)
 
 FORMAT = "gavotte/measuring/1"
 
@@ -60,7 +62,7 @@ class Journal(AbstractContextManager["Journal"]):
         }
         if path.exists() and not resume:
             raise GavotteError(
-                f"{path}: an interrupted measurement is there", hint="go on with --resume, or remove the file"
+                f"{path} holds an interrupted measurement", hint="continue it with --resume, or remove the file"
             )
         try:
             self._stream: IO[str] = path.open("a", encoding="utf-8")
@@ -78,7 +80,7 @@ class Journal(AbstractContextManager["Journal"]):
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._stream.close()
-            raise GavotteError(f"{self._path}: its measurement is under way", hint="wait for its end") from None
+            raise GavotteError(f"{self._path}: its measurement is under way", hint="wait until it has ended") from None
 
     def hold(self, run_id: str) -> None:
         """Appends the run that holds the agents: if it is killed, they can be taken over under this name."""
@@ -111,8 +113,10 @@ class Journal(AbstractContextManager["Journal"]):
     def close(self) -> None:
         """Closes the file and keeps it."""
         # A line that a full disk did not take is tried once more here; that was told.
-        with contextlib.suppress(OSError):
+        try:
             self._stream.close()
+        except OSError as error:
+            logger.debug("%s: %s", self._path, error)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.close()
@@ -138,7 +142,7 @@ def _replay(path: Path, head: dict[str, Any], results: Results) -> str | None:
             if number == 0:
                 if entry != head:
                     raise GavotteError(
-                        f"{path}: is of another measurement",
+                        f"{path} is from another measurement",
                         hint="use the same hosts, method, count and seed, or remove it",
                     )
             elif "run" in entry:

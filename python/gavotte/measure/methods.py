@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.formats.rates import GOODPUT_PER_WIRE, UDP_PAYLOAD_BYTES
+from gavotte.terms.goodput import GOODPUT_PER_WIRE, UDP_PAYLOAD_BYTES
 
 BURSTS = 10
 BURST_PACKETS = 200
@@ -30,9 +30,10 @@ ASSUMED_RATE_BPS = 1e9
 
 PINGPONG_BYTES = (1, 1 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 8_000_000)
 PINGPONG_REPETITIONS = 1
+PINGPONG_PATH_BYTES = 2 * sum(PINGPONG_BYTES) * (PINGPONG_REPETITIONS + 1)
 """RPCA section IV-B measures alpha with 1 byte and beta with 8 MB; the sizes between show whether a line fits."""
 
-Verdict = Literal["path-limited", "host-limited", "bucket-not-exhausted", "unproven"]
+RateVerdict = Literal["path-limited", "host-limited", "bucket-not-exhausted", "unproven"]
 """What a rate stands for; all but the first are lower bounds, or, for `unproven`, nobody knows."""
 
 
@@ -54,6 +55,7 @@ class Reading:
         loss: share of packets lost; NaN = not told.
         verdict: what the rate stands for.
         refusal: why there is no rate; empty = there is one.
+        failure: the same as one of the contract's `Failure` codes; 0 = there is one.
         alpha_s: one-way latency, where the method has its own; NaN = half the round trip before the probe.
         residual: relative RMS of what the alpha-beta line leaves unexplained; NaN = no line.
         jain: Jain's fairness index of parallel flows, 1/n to 1; NaN = one flow.
@@ -65,16 +67,17 @@ class Reading:
     peak_bps: float = math.nan
     bucket_bytes: float = math.nan
     loss: float = math.nan
-    verdict: Verdict = "unproven"
+    verdict: RateVerdict = "unproven"
     refusal: str = ""
+    failure: int = 0
     alpha_s: float = math.nan
     residual: float = math.nan
     jain: float = math.nan
 
 
-def refused(reason: str) -> Reading:
+def refused(reason: str, failure: int = pb.FAILURE_NO_RATE) -> Reading:
     """A reading without a rate."""
-    return Reading(goodput_bps=math.nan, refusal=reason)
+    return Reading(goodput_bps=math.nan, refusal=reason, failure=failure)
 
 
 @dataclass(frozen=True)
@@ -83,8 +86,7 @@ class Method:
 
     Attributes:
         name: as `--method` takes it.
-        duplex: whether both directions of a pair can be probed in one round.
-        probe: builds the probe (without round and peer).
+        probe: what the sender does.
         bytes_per_path: most payload bytes one path costs.
         typical_bytes_per_path: what one path costs as a rule.
         seconds_per_round: typical time of one round, for the printed budget.
@@ -92,17 +94,18 @@ class Method:
     """
 
     name: str
-    duplex: bool
-    probe: Callable[[], pb.Probe]
+    probe: pb.Probe
     bytes_per_path: int
     typical_bytes_per_path: int
     seconds_per_round: float
     read: Callable[[pb.ProbeReply], Reading]
 
-
-def _choreo_probe() -> pb.Probe:
-    train = pb.BurstTrain(bursts=BURSTS, packets=BURST_PACKETS, payload_bytes=UDP_PAYLOAD_BYTES, gap_s=BURST_GAP_S)
-    return pb.Probe(burst_train=train)
+    def capped(self, most_bytes: int) -> Method:
+        """The same, with trains of at most so many bytes; what sends a fixed amount stays as it is."""
+        if self.name != "train" or most_bytes >= self.bytes_per_path:
+            return self
+        train = pb.GatedTrain(max_bytes=most_bytes, max_seconds=TRAIN_MAX_S)
+        return replace(self, probe=pb.Probe(gated_train=train), bytes_per_path=most_bytes)
 
 
 def _read_choreo(reply: pb.ProbeReply) -> Reading:
@@ -137,28 +140,14 @@ def bulk(*, flows: int = 1, seconds: float = BULK_S, congestion: str = "cubic", 
         engine: who sends and counts: the agents, or the hosts' iperf3 (then without bins).
     """
     asked = pb.Bulk(seconds=seconds, flows=flows, congestion=congestion, bin_s=BULK_BIN_S, engine=_ENGINES[engine])
-    probe = pb.Probe(bulk=asked)
     return Method(
         name="bulk",
-        # A stream's acknowledgements would share the other direction's cap.
-        duplex=False,
-        probe=lambda: copied(probe),
+        probe=pb.Probe(bulk=asked),
         bytes_per_path=int(ASSUMED_RATE_BPS / 8 * seconds),
         typical_bytes_per_path=int(ASSUMED_RATE_BPS / 8 * seconds),
         seconds_per_round=seconds + (0.1 if engine == "gavotte" else 0.5),
         read=_read_bulk,
     )
-
-
-def copied(probe: pb.Probe) -> pb.Probe:
-    """A probe of its own, to fill in round and peer."""
-    own = pb.Probe()
-    own.CopyFrom(probe)
-    return own
-
-
-def _pingpong_probe() -> pb.Probe:
-    return pb.Probe(ping_pong=pb.PingPong(bytes=PINGPONG_BYTES, repetitions=PINGPONG_REPETITIONS, congestion="cubic"))
 
 
 def _read_pingpong(reply: pb.ProbeReply) -> Reading:
@@ -189,11 +178,7 @@ def alpha_beta(sizes: Sequence[int], times_s: Sequence[float]) -> tuple[float, f
     return alpha_s, float(1 / per_byte_s) if per_byte_s > 0 else math.inf, float(np.sqrt(np.mean(left**2)))
 
 
-def _train_probe() -> pb.Probe:
-    return pb.Probe(gated_train=pb.GatedTrain(max_bytes=TRAIN_BYTES, max_seconds=TRAIN_MAX_S))
-
-
-_VERDICTS: dict[int, Verdict] = {
+_VERDICTS: dict[int, RateVerdict] = {
     pb.VERDICT_PATH_LIMITED: "path-limited",
     pb.VERDICT_HOST_LIMITED: "host-limited",
     pb.VERDICT_BUCKET_NOT_EXHAUSTED: "bucket-not-exhausted",
@@ -212,6 +197,7 @@ def _read_train(reply: pb.ProbeReply) -> Reading:
         loss=train.loss,
         verdict=_VERDICTS.get(train.verdict, "unproven"),
         refusal=train.refusal,
+        failure=pb.FAILURE_NO_RATE if train.refusal else 0,
     )
 
 
@@ -220,9 +206,7 @@ METHODS: dict[str, Method] = {
     for method in (
         Method(
             name="train",
-            # Two trains at once would delay each other's answers, and a host's cap is for what it sends alone.
-            duplex=False,
-            probe=_train_probe,
+            probe=pb.Probe(gated_train=pb.GatedTrain(max_bytes=TRAIN_BYTES, max_seconds=TRAIN_MAX_S)),
             bytes_per_path=TRAIN_BYTES,
             typical_bytes_per_path=TYPICAL_TRAIN_BYTES,
             seconds_per_round=0.15,
@@ -230,10 +214,11 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             name="choreo",
-            # A train that fills the receiver's egress queue would hold up the answers to the 1-byte pings, and
-            # Mathis' bound falls with the round-trip time: 5 Mbit/s for a path of 190 was seen.
-            duplex=False,
-            probe=_choreo_probe,
+            probe=pb.Probe(
+                burst_train=pb.BurstTrain(
+                    bursts=BURSTS, packets=BURST_PACKETS, payload_bytes=UDP_PAYLOAD_BYTES, gap_s=BURST_GAP_S
+                )
+            ),
             bytes_per_path=BURSTS * BURST_PACKETS * UDP_PAYLOAD_BYTES,
             typical_bytes_per_path=BURSTS * BURST_PACKETS * UDP_PAYLOAD_BYTES,
             seconds_per_round=0.2,
@@ -242,10 +227,11 @@ METHODS: dict[str, Method] = {
         bulk(),
         Method(
             name="pingpong",
-            duplex=False,
-            probe=_pingpong_probe,
-            bytes_per_path=sum(PINGPONG_BYTES) * (PINGPONG_REPETITIONS + 1),
-            typical_bytes_per_path=sum(PINGPONG_BYTES) * (PINGPONG_REPETITIONS + 1),
+            probe=pb.Probe(
+                ping_pong=pb.PingPong(bytes=PINGPONG_BYTES, repetitions=PINGPONG_REPETITIONS, congestion="cubic")
+            ),
+            bytes_per_path=PINGPONG_PATH_BYTES,
+            typical_bytes_per_path=PINGPONG_PATH_BYTES,
             # 8 MB to and fro at 100 Mbit/s, once more for warming up.
             seconds_per_round=2.8,
             read=_read_pingpong,

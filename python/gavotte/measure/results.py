@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,7 @@ from gavotte.agents import agent_pb2 as pb
 from gavotte.formats.history import VERDICTS, History, Proof
 from gavotte.formats.inventory import Inventory
 from gavotte.measure.methods import Reading, refused
+from gavotte.terms import Pair
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class PathResult:
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailedPath:
     """A path without an answer in one snapshot.
 
     Attributes:
@@ -97,12 +99,14 @@ class Failure:
         source: host name.
         target: host name.
         reason: why, in one line.
+        failure: the same as a word to decide by: one of the contract's `Failure` codes, as `unreachable` or `no_rate`.
     """
 
     snapshot: int
     source: str
     target: str
     reason: str
+    failure: str
 
 
 @dataclass
@@ -113,6 +117,7 @@ class Results:
         inventory: the hosts, in matrix order.
         method: name of the method.
         count: snapshots asked for.
+        only: the pairs asked for; None = all.
         paths: answers; later ones replace earlier ones of the same path.
         times_s: Unix time at which each snapshot began.
     """
@@ -120,6 +125,7 @@ class Results:
     inventory: Inventory
     method: str
     count: int
+    only: frozenset[Pair] | None = None
     paths: dict[tuple[int, int, int], PathResult] = field(default_factory=dict)
     times_s: dict[int, float] = field(default_factory=dict)
 
@@ -133,19 +139,16 @@ class Results:
         """Paths with a rate in one snapshot."""
         return sum(1 for (number, _, _), path in self.paths.items() if number == snapshot and path.answered)
 
-    def failures(self, missing: dict[str, str]) -> list[Failure]:
-        """Paths without a rate, in order, without those of hosts that could not be used at all."""
+    def failures(self, snapshot: int, missing: Collection[str]) -> list[FailedPath]:
+        """Paths without a rate in one snapshot, in order, without those of hosts that could not be used at all."""
         names = self.inventory.names
         here = [i for i, name in enumerate(names) if name not in missing]
         found = []
-        for snapshot in range(self.count):
-            for i in here:
-                for j in here:
-                    if i == j:
-                        continue
-                    path = self.paths.get((snapshot, i, j), PathResult(refused("no answer")))
-                    if not path.answered:
-                        found.append(Failure(snapshot, names[i], names[j], path.reading.refusal))
+        for i, j in ((i, j) for i in here for j in here if i != j and (self.only is None or (i, j) in self.only)):
+            path = self.paths.get((snapshot, i, j), PathResult(refused("no answer", pb.FAILURE_LATE)))
+            if not path.answered:
+                word = pb.Failure.Name(path.reading.failure).removeprefix("FAILURE_").lower()
+                found.append(FailedPath(snapshot, names[i], names[j], path.reading.refusal, word))
         return found
 
     def history(self) -> History:

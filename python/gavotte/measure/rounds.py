@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
-Pair = tuple[int, int]
+from gavotte.terms import Pair
+
 Links = Mapping[Pair, frozenset[str]]
 """Pair of hosts (source, target) to the shared links its traffic crosses; a pair left out crosses none."""
 
@@ -44,21 +45,20 @@ def disjoint_rounds(size: int, *, seed: int) -> list[list[Pair]]:
     return rounds
 
 
-def directed_rounds(size: int, *, seed: int, duplex: bool) -> list[list[Pair]]:
+def directed_rounds(size: int, *, seed: int) -> list[list[Pair]]:
     """Rounds of directed probes that cover every ordered pair of hosts once.
+
+    The two directions of a pair never share a round: what comes back to a sender would wait in the queue that the
+    other fills. Of trains both ways, 5 Mbit/s for a path of 190 was seen.
 
     Args:
         size: number of hosts N.
         seed: of the order.
-        duplex: probe both directions of a pair in the same round (N - 1 rounds), or in two (2N - 2).
 
     Returns:
-        rounds of (source, target).
+        2N - 2 rounds (2N for an odd N) of (source, target).
     """
-    rounds = disjoint_rounds(size, seed=seed)
-    if duplex:
-        return [[direction for a, b in pairs for direction in ((a, b), (b, a))] for pairs in rounds]
-    return [half for pairs in rounds for half in (list(pairs), [(b, a) for a, b in pairs])]
+    return [half for pairs in disjoint_rounds(size, seed=seed) for half in (pairs, [(b, a) for a, b in pairs])]
 
 
 def apart(rounds: Iterable[Sequence[Pair]], links: Links) -> list[list[Pair]]:
@@ -85,16 +85,13 @@ def apart(rounds: Iterable[Sequence[Pair]], links: Links) -> list[list[Pair]]:
     return parted
 
 
-def packed(pairs: Iterable[Pair], links: Links, *, alone: bool = False) -> list[list[Pair]]:
+def packed(pairs: Iterable[Pair], links: Links) -> list[list[Pair]]:
     """Packs some pairs into few rounds of disjoint hosts and links, by first fit in the given order.
 
     Args:
         pairs: (source, target), each once.
         links: what each pair crosses.
-        alone: one pair a round instead, so that nothing else of ours is on the network.
     """
-    if alone:
-        return [[pair] for pair in pairs]
     rounds: list[tuple[list[Pair], set[int], set[str]]] = []
     for pair in pairs:
         crossed = links.get(pair, frozenset())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gavotte.formats.network import Network
-from gavotte.measure.rounds import Pair
+from gavotte.terms import Pair
 
 
 def shared_links(network: Network, names: Sequence[str]) -> dict[Pair, frozenset[str]]:

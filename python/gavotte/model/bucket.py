@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from gavotte.formats.history import VERDICTS, Floats, History
-from gavotte.formats.rates import GOODPUT_PER_WIRE
-from gavotte.formats.tree import Tree
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.terms.hierarchy import Hierarchy
 
 OWN = 0.95
 """Paths with at least this share of a host's best rate meet the host's own bucket; slower ones may meet another's."""
 
 
-def egress_buckets(history: History, tree: Tree) -> tuple[Floats, Floats]:
+def egress_buckets(history: History, hierarchy: Hierarchy) -> tuple[Floats, Floats]:
     """Reads (C, b) of each host's egress.
 
     A train that meets a bucket which had no time to fill finds less than its depth: so those found full count, and if
@@ -20,7 +20,7 @@ def egress_buckets(history: History, tree: Tree) -> tuple[Floats, Floats]:
 
     Args:
         history: with a proof; without one nothing is known.
-        tree: of its hosts; paths inside a machine do not count.
+        hierarchy: of its hosts; paths inside a machine do not count.
 
     Returns:
         (N,) depth in bytes of TCP payload and (N,) rate while it lasts, TCP goodput in bit/s; NaN = not told.
@@ -30,7 +30,7 @@ def egress_buckets(history: History, tree: Tree) -> tuple[Floats, Floats]:
     proof = history.proof
     if proof is None:
         return burst_bytes, peak_bps
-    machine = np.array(tree.machine)
+    machine = np.array(hierarchy.machine)
     usable = (proof.verdict == VERDICTS.index("path-limited")) & (machine[:, None] != machine[None, :])
     usable &= np.isfinite(proof.bucket_bytes) & np.isfinite(history.beta_Bps)
     full = proof.bucket_full(history.beta_Bps)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gavotte.errors import GavotteError
 from gavotte.formats.history import Floats
 from gavotte.model.decisions import (
-    Tasks,
-    Tree,
+    BroadcastTree,
+    Indices,
+    TaskGraph,
     binomial,
     broadcast_s,
     earliest_first,
@@ -19,8 +20,9 @@ from gavotte.model.decisions import (
     mapping_s,
     random_tasks,
 )
-from gavotte.model.estimators import ESTIMATORS, band
+from gavotte.model.estimators import ESTIMATORS, band, fresh
 from gavotte.model.excess import expected
+from gavotte.model.moved import Cut, cut
 
 HELD_OUT = 2
 """Snapshots that each fold is scored on."""
@@ -32,26 +34,33 @@ MAX_HOSTS = 128
 """Hosts that decisions are tried on; of more, so many at random. What suits the noise does not hang on their number."""
 
 EXCESS = "+excess"
-CANDIDATES = ("mean", "median", "mode", "rpca", "mode" + EXCESS, "rpca" + EXCESS)
 BASE = "mean"
 """What the others must beat."""
+CANDIDATES = (BASE, "median", "mode", "rpca", "mode" + EXCESS, "rpca" + EXCESS)
+RISKY = (BASE, "min", "ewma", "last")
+"""Those that rest on few values, most on the newest: tried on snapshots after those learnt from."""
+SURE, RISKY_SURE = 1.0, 2.0
+"""Standard errors by which they must do better. A mean of the few first snapshots is hardly better than the last value,
+so that what is tried after those does too well."""
 
 
 @dataclass(frozen=True)
-class Trial:
+class Candidate:
     """What the decisions of one estimator cost on held-out snapshots.
 
     Attributes:
         method: a key of `ESTIMATORS`, or that and `+excess`.
         broadcast_s: (snapshots, roots) of trees by the earliest completion first.
         mapping_s: (snapshots, graphs) of greedy mappings.
+        fresh: share of the values that do not repeat a pair's last one: so many of the snapshots tell something new.
     """
 
     method: str
     broadcast_s: Floats
     mapping_s: Floats
+    fresh: float = 1.0
 
-    def over(self, other: Trial) -> tuple[float, float]:
+    def over(self, other: Candidate) -> tuple[float, float]:
         """Logarithm of its cost over that of another, and its standard error.
 
         Broadcast and mapping count by how surely each tells: what a mapping of a random graph takes varies more.
@@ -60,7 +69,8 @@ class Trial:
         for mine, others in ((self.broadcast_s, other.broadcast_s), (self.mapping_s, other.mapping_s)):
             ratio = np.log(mine / others)
             # Both snapshots and roots (graphs) are samples.
-            errors = (ratio.mean(axis=axis).std(ddof=1) / np.sqrt(ratio.shape[1 - axis]) for axis in (0, 1))
+            counts = (ratio.shape[1], max(1.0, self.fresh * ratio.shape[0]))
+            errors = (ratio.mean(axis=k).std(ddof=1) / np.sqrt(count) for k, count in enumerate(counts))
             told.append((float(ratio.mean()), float(np.hypot(*errors))))
         if all(error == 0 for _, error in told):
             return sum(mean for mean, _ in told) / len(told), 0.0
@@ -77,13 +87,15 @@ class Choice:
         method: the best of `CANDIDATES`, or `median` where too few snapshots tell nothing.
         trials: one for each candidate; empty where nothing could be held out.
         untuned: the binomial tree by rank and the mapping in order of rank, on the same snapshots.
+        over_base: logarithm of its cost over the mean's.
     """
 
     method: str
-    trials: tuple[Trial, ...] = ()
-    untuned: Trial | None = None
+    trials: tuple[Candidate, ...] = ()
+    untuned: Candidate | None = None
+    over_base: float = 0.0
 
-    def trial(self, method: str) -> Trial | None:
+    def trial(self, method: str) -> Candidate | None:
         """That of one candidate."""
         return next((trial for trial in self.trials if trial.method == method), None)
 
@@ -100,7 +112,7 @@ def estimate(times: Floats, method: str) -> Floats:
     """
     name = method.removesuffix(EXCESS)
     if name not in ESTIMATORS:
-        raise GavotteError(f"no method {method!r}", hint=f"choose one of auto, {', '.join(ESTIMATORS)}")
+        raise GavotteError(f"unknown method `{method}`", hint=f"use one of auto, {', '.join(ESTIMATORS)}")
     found = ESTIMATORS[name](times)
     return expected(times, found, band(times).width) if method.endswith(EXCESS) else found.constant
 
@@ -114,51 +126,87 @@ def undisturbed(method: str) -> str:
     return "mode" if method == "mean" else method.removesuffix(EXCESS)
 
 
-def choose(times: Floats, *, candidates: Sequence[str] = CANDIDATES, seed: int = 0) -> Choice:
+def choose(times: Floats, *, seed: int = 0) -> Choice:
     """Builds trees and mappings from each candidate on a part of the snapshots, scores them on the rest.
 
     Up to `MAX_FOLDS` folds of `HELD_OUT` snapshots. The candidate of least held-out cost is taken, unless its advantage
-    over the mean is within one standard error of chance.
+    over the mean may be chance.
 
     Args:
         times: (n, N, N) transfer times, row = source, NaN = not measured.
-        candidates: estimators to try; the mean must be among them.
         seed: of roots, task graphs, and hosts where there are more than `MAX_HOSTS`.
     """
-    return _chosen(trials(times, candidates=candidates, seed=seed))
+    found = _chosen(trials(times, seed=seed), SURE)
+    half = np.arange(len(times) // 2, len(times))
+    ahead = np.array_split(half, min(MAX_FOLDS, -(-len(half) // HELD_OUT)))
+    risky = _chosen(trials(times, candidates=RISKY, seed=seed, folds=ahead), RISKY_SURE)
+    return min(found, risky, key=lambda choice: choice.over_base)
 
 
-def trials(times: Floats, *, candidates: Sequence[str] = CANDIDATES, seed: int = 0) -> Choice:
-    """The trials of `choose`, with the mean as the choice; median and no trials where nothing can be held out."""
+def lasting(times: Floats, *, seed: int = 0) -> Cut:
+    """`cut`, unless decisions from what it leaves cost more on the newest snapshots, held out, than from all."""
+    found = cut(times)
+    if found.share:
+        newest = [np.arange(len(times) - HELD_OUT, len(times))]
+        whole, left = (
+            trials(times, candidates=["median"], seed=seed, folds=newest, learnt=each).trials
+            for each in (times, found.times)
+        )
+        if whole and left:
+            mean, error = left[0].over(whole[0])
+            return Cut(times) if mean > error else found
+    return found
+
+
+def trials(
+    times: Floats,
+    *,
+    candidates: Sequence[str] = CANDIDATES,
+    seed: int = 0,
+    folds: Sequence[Indices] | None = None,
+    learnt: Floats | None = None,
+) -> Choice:
+    """The trials of `choose`, with the mean as the choice; median and no trials where nothing can be held out.
+
+    Args:
+        times: as for `choose`.
+        candidates: estimators to try.
+        seed: as for `choose`.
+        folds: snapshots to score on, in order of time, each after those before them; None = parts of all, at random,
+            each after all others.
+        learnt: (n, N, N) times to learn from, if other than those to score on.
+    """
     rng = np.random.default_rng(seed)
-    kept = _measured(times)
+    kept = measured_hosts(times)
     if len(kept) > MAX_HOSTS:
         kept = np.sort(rng.permutation(kept)[:MAX_HOSTS])
     snapshots, size = len(times), len(kept)
     if snapshots < 3 or size < 3:
         return Choice("median")
+    source = np.ascontiguousarray((times if learnt is None else learnt)[:, kept][:, :, kept])
     times = np.ascontiguousarray(times[:, kept][:, :, kept])
     roots = rng.permutation(size)[:ROOTS].tolist()
     graphs = [random_tasks(size, int(rng.integers(2**31))) for _ in range(GRAPHS)]
     # What was not measured costs what the pair usually does, whoever chose it.
     usual = estimate(times, "median")
     order = rng.permutation(snapshots)
-    folds = [np.sort(fold) for fold in np.array_split(order, min(MAX_FOLDS, -(-snapshots // HELD_OUT)))]
+    parts = np.array_split(order, min(MAX_FOLDS, -(-snapshots // HELD_OUT)))
     costs: dict[str, tuple[list[Floats], list[Floats]]] = {name: ([], []) for name in (*candidates, "")}
-    for fold in folds:
-        rest = np.ascontiguousarray(np.delete(times, fold, axis=0))
+    for fold in folds or [np.sort(part) for part in parts]:
+        rest = np.delete(source, fold, axis=0) if folds is None else source[: fold[0]]
         scored = np.where(np.isnan(times[fold]), usual, times[fold])
         for name, (broadcasts, mappings) in costs.items():
-            trees, places = _decided(rest, name, usual, roots, graphs)
+            trees, places = _decided(np.ascontiguousarray(rest), name, usual, roots, graphs)
             broadcasts.append(np.stack([broadcast_s(tree, scored) for tree in trees], axis=-1))
             pairs = zip(graphs, places, strict=True)
             mappings.append(np.stack([mapping_s(tasks, place, scored) for tasks, place in pairs], axis=-1))
-    found = {name: Trial(name, np.concatenate(b), np.concatenate(m)) for name, (b, m) in costs.items()}
+    new = float(np.isfinite(fresh(times)).sum() / np.isfinite(times).sum())
+    found = {name: Candidate(name, np.concatenate(b), np.concatenate(m), new) for name, (b, m) in costs.items()}
     untuned = found.pop("")
     return Choice(BASE, tuple(found.values()), untuned)
 
 
-def _measured(times: Floats) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def measured_hosts(times: Floats) -> Indices:
     """Hosts between which every pair was measured at least once; those with the most gaps are left out first."""
     unknown = ~np.isfinite(times).any(axis=0) & ~np.eye(times.shape[1], dtype=bool)
     kept = np.arange(len(unknown))
@@ -170,8 +218,8 @@ def _measured(times: Floats) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def _decided(
-    times: Floats, method: str, usual: Floats, roots: Sequence[int], graphs: Sequence[Tasks]
-) -> tuple[list[Tree], list[np.ndarray[tuple[int], np.dtype[np.int64]]]]:
+    times: Floats, method: str, usual: Floats, roots: Sequence[int], graphs: Sequence[TaskGraph]
+) -> tuple[list[BroadcastTree], list[Indices]]:
     """Trees and mappings by a method; by rank for none."""
     size = times.shape[1]
     if not method:
@@ -181,12 +229,12 @@ def _decided(
     return [earliest_first(cost, root) for root in roots], [mapped(tasks, cost) for tasks in graphs]
 
 
-def _chosen(choice: Choice) -> Choice:
+def _chosen(choice: Choice, sure: float) -> Choice:
     base = choice.trial(BASE)
-    if base is None or choice.untuned is None:
+    if base is None:
         return choice
     over = {trial.method: trial.over(base) for trial in choice.trials}
     best = min(over, key=lambda method: over[method][0])
     mean, error = over[best]
-    chosen = best if mean < -error else BASE
-    return Choice(chosen, choice.trials, choice.untuned)
+    chosen = best if mean < -sure * error else BASE
+    return replace(choice, method=chosen, over_base=over[chosen][0])

@@ -11,17 +11,20 @@ import numpy.typing as npt
 
 from gavotte.errors import GavotteError
 from gavotte.formats.history import Floats, History
-from gavotte.formats.network import FORMAT, Host, Network, Sharing
-from gavotte.formats.tree import tree_of
+from gavotte.formats.network import FORMAT, Doubt, Host, Network, Sharing
 from gavotte.model.bucket import egress_buckets
-from gavotte.model.choosing import Choice, choose, estimate, undisturbed
+from gavotte.model.choosing import Choice, choose, estimate, lasting, undisturbed
 from gavotte.model.estimators import ESTIMATORS
 from gavotte.model.filling import Filled, filled, filled_series
 from gavotte.model.intervals import lower_bps
-from gavotte.model.moved import Cut, cut
+from gavotte.model.moved import Cut
 from gavotte.model.topology import structure_of
+from gavotte.terms.hierarchy import hierarchy_of
 
 METHODS: tuple[str, ...] = ("auto", *ESTIMATORS)
+
+FEW = 0.1
+"""Share of the pairs that may lack an answer and are guessed unasked."""
 
 MESSAGE_BYTES = 8e6
 """Decisions are tried with transfers of this size, as in the RPCA paper, section V-A."""
@@ -62,7 +65,7 @@ def transfer_times(history: History) -> Floats:
     return np.nan_to_num(history.alpha_s, nan=0.0) + MESSAGE_BYTES / history.beta_Bps
 
 
-def find_constant(history: History, *, method: str = "auto", seed: int = 0, fill: bool = False) -> Constant:
+def find_constant(history: History, *, method: str = "auto", seed: int = 0, fill: bool | None = None) -> Constant:
     """Finds one lasting value for each pair, of seconds per byte and of latencies apart.
 
     Of seconds per byte, not of rates: what placement adds up are times. `min` is then the least time, the best rate
@@ -73,13 +76,14 @@ def find_constant(history: History, *, method: str = "auto", seed: int = 0, fill
         history: n snapshots of N hosts.
         method: one of `METHODS`.
         seed: of what `auto` tries.
-        fill: guess pairs that were never measured from what their hosts do with others (see `filled`).
+        fill: guess pairs that were never measured from what their hosts do with others (see `filled`); None = if they
+            are at most `FEW` of all.
 
     Raises:
         GavotteError: for an unknown method, or a pair that was never measured and cannot be guessed.
     """
     if method not in METHODS:
-        raise GavotteError(f"no method {method!r}", hint=f"choose one of {', '.join(METHODS)}")
+        raise GavotteError(f"unknown method `{method}`", hint=f"use one of {', '.join(METHODS)}")
     size = len(history.hosts)
     off_diagonal = ~np.eye(size, dtype=bool)
     never = np.isnan(history.beta_Bps).all(axis=0) & off_diagonal
@@ -91,41 +95,41 @@ def find_constant(history: History, *, method: str = "auto", seed: int = 0, fill
             "directions",
             hint="measure again" if len(names) > size - 2 else f"measure again, or {out}",
         )
-    if never.any() and not fill:
+    if never.any() and not (never.sum() <= FEW * off_diagonal.sum() if fill is None else fill):
         i, j = (int(x) for x in np.argwhere(never)[0])
         raise GavotteError(
             f"{int(never.sum())} of {size * (size - 1)} paths were never measured, "
             f"first {history.hosts[i]} to {history.hosts[j]}",
-            hint="measure again, leave hosts out with --without, or guess what is missing with --fill",
+            hint="measure again, leave out hosts with --without, or guess the missing paths with --fill",
         )
     times = transfer_times(history)
-    lasting = cut(times) if method == "auto" else Cut(times, 0.0, ())
+    kept = lasting(times, seed=seed) if method == "auto" else Cut(times)
     choice = Choice(method)
     if method == "auto":
-        known = lasting.times
+        known = kept.times
         if never.any():
-            known = filled_series(known, filled(estimate(known, "median"), seed=seed).values)
+            known = filled_series(known, filled(estimate(known, "median"), history.hops, seed=seed).values)
         choice = choose(known, seed=seed)
-    series = lasting.of(1 / history.beta_Bps)
+    series = kept.of(1 / history.beta_Bps, scaled=True)
     seconds_per_byte = estimate(series, choice.method)
-    latency_s = estimate(lasting.of(history.alpha_s), choice.method)
-    guess = filled(seconds_per_byte, seed=seed) if never.any() else None
+    latency_s = estimate(kept.of(history.alpha_s), choice.method)
+    guess = filled(seconds_per_byte, history.hops, seed=seed) if never.any() else None
     rate_bps = 8 / (seconds_per_byte if guess is None else guess.values)
     quiet_bps = rate_bps
     if undisturbed(choice.method) != choice.method:
         slower = seconds_per_byte / estimate(series, undisturbed(choice.method))
-        quiet_bps = rate_bps * (slower if guess is None else filled(slower, seed=seed).values)
+        quiet_bps = rate_bps * (slower if guess is None else filled(slower, history.hops, seed=seed).values)
     low_bps, width = lower_bps(history, rate_bps, series, spread=np.nan if guess is None else guess.spread)
     return Constant(
         rate_bps=rate_bps,
         undisturbed_bps=quiet_bps,
         rate_low_bps=low_bps,
         band=width,
-        latency_s=latency_s if guess is None else filled(latency_s, seed=seed).values,
+        latency_s=latency_s if guess is None else filled(latency_s, history.hops, seed=seed).values,
         method=choice.method,
         choice=choice,
         seed=seed,
-        cut=lasting,
+        cut=kept,
         guess=guess,
     )
 
@@ -156,19 +160,25 @@ def model(
         GavotteError: for an unknown method, or a pair that was never measured.
     """
     found = constant if constant is not None else find_constant(history, method=method, seed=seed)
-    never = np.isnan(history.beta_Bps).all(axis=0)
-    tree = tree_of(history.hosts, history.hops)
-    structure = structure_of(tree, history.evidence)
-    egress_bps: Sequence[float | None] = structure.egress_bps
-    ingress_bps: Sequence[float | None] = structure.ingress_bps
-    least_bps: tuple[Sequence[float | None], Sequence[float | None]] = ((None,) * tree.size,) * 2
-    if not history.evidence:
-        machine = np.array(tree.machine)
-        # A guess may be above what was ever seen.
-        outside = (machine[:, None] != machine[None, :]) & ~never
-        egress_bps, ingress_bps = _best(found.rate_bps, outside)
+    never = np.asarray(np.isnan(history.beta_Bps).all(axis=0))
+    hierarchy = hierarchy_of(history.hosts, history.hops)
+    structure = structure_of(hierarchy, history.evidence)
+    egress_bps: Sequence[float | None]
+    ingress_bps: Sequence[float | None]
+    least_bps: tuple[Sequence[float | None], Sequence[float | None]] = ((None,) * hierarchy.size,) * 2
+    machine = np.array(hierarchy.machine)
+    # A guess may be above what was ever seen.
+    outside = (machine[:, None] != machine[None, :]) & ~never
+    best_bps = _best(found.rate_bps, outside)
+    if history.evidence:
+        egress_bps, ingress_bps = (
+            [cap_bps and max(cap_bps, seen_bps or 0.0) for cap_bps, seen_bps in zip(caps, best, strict=True)]
+            for caps, best in zip((structure.egress_bps, structure.ingress_bps), best_bps, strict=True)
+        )
+    else:
+        egress_bps, ingress_bps = best_bps
         least_bps = _best(found.rate_low_bps, outside)
-    burst_bytes, peak_bps = (_nullable_row(values) for values in egress_buckets(history, tree))
+    burst_bytes, peak_bps = (_nullable_row(values) for values in egress_buckets(history, hierarchy))
     excess = np.maximum(found.undisturbed_bps / found.rate_bps - 1, 0)
     return Network(
         format=FORMAT,
@@ -177,7 +187,7 @@ def model(
                 name=name,
                 cpus=float(history.cpus[i]),
                 memory_bytes=int(history.memory_bytes[i]),
-                machine=f"machine-{tree.machine[i]}",
+                machine=f"machine-{hierarchy.machine[i]}",
                 egress_bps=egress_bps[i],
                 ingress_bps=ingress_bps[i],
                 burst_bytes=burst_bytes[i],
@@ -192,10 +202,11 @@ def model(
         groups=list(structure.groups),
         sharing=(structure.sharing or "hose") if sharing == "auto" else sharing,
         verdicts=list(structure.verdicts) if history.evidence else [],
-        notes=[*tree.notes, *_guessed(found, int(never.sum()) - tree.size)],
+        notes=[*hierarchy.notes, *_guessed(found, int(never.sum()) - hierarchy.size), *_earlier(found)],
         rate_low_bps=_nullable(found.rate_low_bps),
         excess=_nullable(excess) if (excess > 0).any() else [],
         band=found.band,
+        doubt=_doubts(never, found.cut.earlier),
     )
 
 
@@ -217,6 +228,23 @@ def _guessed(constant: Constant, count: int) -> list[str]:
     return [
         f"{count} pairs were never measured; their rates are guessed from their hosts' others, in the median {off} off"
     ]
+
+
+def _earlier(constant: Constant) -> list[str]:
+    count = int(constant.cut.earlier.sum())
+    if not count:
+        return []
+    what = "1 pair was measured only before its host moved; its older rate is kept"
+    if count > 1:
+        what = f"{count} pairs were measured only before their hosts moved; their older rates are kept"
+    return [f"{what}, scaled as the host's others changed"]
+
+
+def _doubts(never: npt.NDArray[np.bool_], earlier: npt.NDArray[np.bool_]) -> list[list[Doubt | None]]:
+    """Empty where all pairs were measured."""
+    words: tuple[Doubt | None, ...] = (None, "guessed", "earlier")
+    codes = np.where(np.eye(len(never), dtype=bool), 0, np.where(never, 1, 2 * earlier))
+    return [[words[code] for code in row] for row in codes.tolist()] if codes.any() else []
 
 
 def _nullable(matrix: Floats) -> list[list[float | None]]:

@@ -23,7 +23,7 @@ TASK_BYTES = (5e6, 10e6)
 
 
 @dataclass(frozen=True)
-class Tree:
+class BroadcastTree:
     """A broadcast tree.
 
     Attributes:
@@ -35,17 +35,17 @@ class Tree:
     order: Indices
 
 
-def earliest_first(times: Floats, root: int) -> Tree:
+def earliest_first(times: Floats, root: int) -> BroadcastTree:
     """Earliest completion first over (N, N) transfer times, NaN = not usable.
 
     Raises:
         ValueError: when a host cannot be reached.
     """
     parent, order = _core.ecef_tree(np.ascontiguousarray(times), root)
-    return Tree(parent.astype(np.int64), order.astype(np.int64))
+    return BroadcastTree(parent.astype(np.int64), order.astype(np.int64))
 
 
-def binomial(size: int, root: int) -> Tree:
+def binomial(size: int, root: int) -> BroadcastTree:
     """The binomial tree by rank, as MPICH's broadcast: the farthest first."""
     parent, order = np.full(size, root), [root]
 
@@ -66,10 +66,10 @@ def binomial(size: int, root: int) -> Tree:
                 later += [sender, feed(child, mask)]
                 break
         queue = later
-    return Tree(parent, np.array(order))
+    return BroadcastTree(parent, np.array(order))
 
 
-def broadcast_s(tree: Tree, times: Floats) -> Floats:
+def broadcast_s(tree: BroadcastTree, times: Floats) -> Floats:
     """Time until the last host has the message: a host sends to one child after the other.
 
     Args:
@@ -87,7 +87,7 @@ def broadcast_s(tree: Tree, times: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Tasks:
+class TaskGraph:
     """As many tasks as hosts: transfers source[k] to target[k] of bytes[k]."""
 
     source: Indices
@@ -95,16 +95,16 @@ class Tasks:
     bytes: Floats
 
 
-def random_tasks(size: int, seed: int) -> Tasks:
+def random_tasks(size: int, seed: int) -> TaskGraph:
     """Each task sends to `TASK_DEGREE` others at random."""
     rng = np.random.default_rng(seed)
     degree = min(TASK_DEGREE, size - 1)
     source = np.repeat(np.arange(size), degree)
     target = np.concatenate([(i + 1 + rng.permutation(size - 1)[:degree]) % size for i in range(size)])
-    return Tasks(source, target, rng.uniform(*TASK_BYTES, len(source)))
+    return TaskGraph(source, target, rng.uniform(*TASK_BYTES, len(source)))
 
 
-def mapped(tasks: Tasks, times: Floats) -> Indices:
+def mapped(tasks: TaskGraph, times: Floats) -> Indices:
     """Which host each task goes to: the greedy heuristic of Hoefler and Snir (2011, section 4.2).
 
     The heaviest task goes to the host of most bandwidth; then always the heaviest edge from a placed task to one that
@@ -144,7 +144,7 @@ def mapped(tasks: Tasks, times: Floats) -> Indices:
     return place
 
 
-def mapping_s(tasks: Tasks, place: Indices, times: Floats) -> Floats:
+def mapping_s(tasks: TaskGraph, place: Indices, times: Floats) -> Floats:
     """Time of the busiest host: each sends what its task sends, one after the other.
 
     Args:

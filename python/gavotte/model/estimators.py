@@ -110,13 +110,23 @@ def mode(times: Floats) -> Estimate:
     return Estimate(_square(constant, times), load)
 
 
+def fresh(times: Floats) -> Floats:
+    """(n, N, N) times without those that repeat a pair's last one to the bit: the same measurement, told again."""
+    known = times[0]
+    found = [known]
+    for newer in times[1:]:
+        found.append(np.where(newer == known, np.nan, newer))
+        known = np.where(np.isnan(newer), known, newer)
+    return np.stack(found)
+
+
 def band(times: Floats) -> Band:
     """How undisturbed values scatter.
 
     Args:
         times: (n, N, N) in any unit, NaN = not measured.
     """
-    _, _, agreeing, width = _core.mode(_flat(times), _gaps(len(times)))
+    _, _, agreeing, width = _core.mode(_flat(fresh(times)), _gaps(len(times)))
     return Band(float(width), agreeing.astype(np.int64).reshape(times.shape[1:]))
 
 

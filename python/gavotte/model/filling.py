@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gavotte.formats.history import Floats
+from gavotte.formats.history import Floats, Ints
 from gavotte.model.estimators import Z95
 
 FOLDS = 4
@@ -23,8 +23,8 @@ class Filled:
 
     Attributes:
         values: (N, N), NaN on the diagonal and where a host has no value at all.
-        form: `product` of a sender's and a receiver's factor, or `bottleneck`, the slower of a sender's and a
-            receiver's value.
+        form: `product` of a sender's and a receiver's factor; `distance`, that and a factor of the path's length, which
+            tells racks apart; or `bottleneck`, the slower of a sender's and a receiver's value.
         typical_error: median relative error of guesses of known values that were held out; NaN where there are too few.
         spread: standard deviation of the logarithm of those errors, by their 95 % quantile.
     """
@@ -35,11 +35,12 @@ class Filled:
     spread: float
 
 
-def filled(known: Floats, *, seed: int = 0) -> Filled:
+def filled(known: Floats, hops: Ints | None = None, *, seed: int = 0) -> Filled:
     """Guesses what is missing, by the form that guesses known values best when they are held out.
 
     Args:
         known: (N, N) positive times, NaN = never measured; the diagonal is not read.
+        hops: (N, N) path lengths, 0 = unknown.
         seed: of the parts that are held out.
     """
     size = len(known)
@@ -47,17 +48,20 @@ def filled(known: Floats, *, seed: int = 0) -> Filled:
     there = off & np.isfinite(known) & (known > 0)
     logs = np.where(there, np.log(np.where(there, known, 1.0)), np.nan)
     part = np.random.default_rng(seed).integers(FOLDS, size=(size, size))
-    errors: dict[str, list[npt.NDArray[np.float64]]] = {name: [] for name in _FORMS}
+    forms: dict[str, Callable[[Floats], Floats]] = {"product": _product, "bottleneck": _bottleneck}
+    if hops is not None and len(np.unique(hops[off])) > 1:
+        forms["distance"] = lambda logs: _distance(logs, hops)
+    errors: dict[str, list[npt.NDArray[np.float64]]] = {name: [] for name in forms}
     for fold in range(FOLDS):
         held = there & (part == fold)
         rest = np.where(held, np.nan, logs)
-        for name, form in _FORMS.items():
+        for name, form in forms.items():
             off_by = np.abs(form(rest) - logs)[held]
             errors[name].append(off_by[np.isfinite(off_by)])
     of = {name: np.concatenate(parts) for name, parts in errors.items()}
     typical = {name: float(np.median(each)) if each.size else np.inf for name, each in of.items()}
     best = min(typical, key=lambda name: typical[name])
-    guess = np.exp(_FORMS[best](logs))
+    guess = np.exp(forms[best](logs))
     checked = of[best]
     return Filled(
         values=np.where(off, np.where(np.isfinite(known), known, guess), np.nan),
@@ -94,4 +98,11 @@ def _bottleneck(logs: Floats) -> Floats:
         return np.asarray(np.fmax(np.nanmin(logs, axis=1)[:, None], np.nanmin(logs, axis=0)[None, :]))
 
 
-_FORMS: dict[str, Callable[[Floats], Floats]] = {"product": _product, "bottleneck": _bottleneck}
+def _distance(logs: Floats, hops: Ints) -> Floats:
+    usual = np.full(logs.shape, np.nan)
+    for length in np.unique(hops):
+        alike = hops == length
+        if np.isfinite(logs[alike]).any():
+            usual[alike] = np.nanmedian(logs[alike])
+    usual = np.where(np.isnan(usual), np.nanmedian(logs), usual)
+    return usual + _product(logs - usual)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gavotte.formats.history import Floats
-from gavotte.formats.norm import TOLERANCE, norm_of
-from gavotte.model.choosing import MAX_HOSTS, Choice, Trial, estimate
+from gavotte.model.choosing import MAX_HOSTS, Candidate, Choice, estimate
 from gavotte.model.estimators import Z95, band
 from gavotte.model.intervals import MEDIAN_PENALTY
+from gavotte.terms.norm import TOLERANCE, norm_of
 
 NEAR_ENOUGH = 0.10
 """Share of pairs that may still be off: section V-C chooses its time step so."""
@@ -139,7 +139,7 @@ def gains(choice: Choice, method: str) -> Gains | None:
     if chosen is None or base is None or plain is None:
         return None
 
-    def saved(other: Trial) -> tuple[Interval, Interval]:
+    def saved(other: Candidate) -> tuple[Interval, Interval]:
         return (
             _interval(1 - chosen.broadcast_s.mean(axis=1) / other.broadcast_s.mean(axis=1)),
             _interval(1 - chosen.mapping_s.mean(axis=1) / other.mapping_s.mean(axis=1)),

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from gavotte.formats.history import Floats, History
-from gavotte.formats.norm import TOLERANCE
 from gavotte.model.choosing import BASE, trials
 from gavotte.model.constant import MESSAGE_BYTES, Constant, transfer_times
 from gavotte.model.estimators import load_of
@@ -26,6 +25,7 @@ from gavotte.model.findings import (
     steps,
 )
 from gavotte.model.subset import Mask, SubsetCost, cost_of_subset, random_rings, usual_degree
+from gavotte.terms.norm import TOLERANCE
 
 HOUR_S = 3600.0
 WORTH_LEAVING_OUT = 0.5
@@ -82,7 +82,7 @@ def judge(history: History, constant: Constant) -> Findings:
         history: what `constant` was found from.
         constant: what lasts.
     """
-    seconds_per_byte = constant.cut.of(1 / history.beta_Bps)
+    seconds_per_byte = constant.cut.of(1 / history.beta_Bps, scaled=True)
     error = norm(seconds_per_byte, 8 / constant.undisturbed_bps, constant.band)
     choice = constant.choice
     if not choice.trials:
@@ -159,20 +159,20 @@ def _some(constant: Constant, measured: Mask, subset: SubsetCost | None) -> list
 
 def _worth(error: Norm, saved: Gains | None) -> str:
     if saved is None:
-        return "too few snapshots or hosts to tell what tuning gains: take at least 3 of each"
+        return "too few snapshots or hosts to say what tuning gains: use at least 3 of each"
     sure = {name: gain for name, gain in (("broadcast", saved.broadcast), ("mapping", saved.mapping)) if gain.low > 0}
-    both = f"broadcast {_percent(saved.broadcast)}, mapping {_percent(saved.mapping)} on snapshots held out"
+    both = f"broadcast {_percent(saved.broadcast)}, mapping {_percent(saved.mapping)} on held-out snapshots"
     if sure:
         volatile = f"; the network is volatile (norm {error.share:.2f})" if error.share > VOLATILE else ""
         return f"network-aware {' and '.join(sure)} pay{'s' * (len(sure) == 1)} here: {both}{volatile}"
     if error.share > VOLATILE:
         return f"too volatile to tune for (norm {error.share:.2f}, above {VOLATILE}): {both}"
-    return f"tuning will not pay here, the gain may be none: {both}"
+    return f"tuning may not pay here: {both}"
 
 
 def _snapshots(shares: list[float], after: list[int], needed: int | None) -> str:
     if len(shares) < 3:
-        return "take more snapshots to see how many are enough"
+        return "take more snapshots to learn how many are enough"
     if needed is None:
         newest = after[-1] - after[-2]
         return (
@@ -188,8 +188,8 @@ def _snapshots(shares: list[float], after: list[int], needed: int | None) -> str
 def _again(after_s: float | None, history: History) -> str:
     if after_s is None:
         few = "take at least 6" if history.snapshots < 6 else "spread them over time"
-        return f"the snapshots do not show when to calibrate again: {few}"
-    advice = f"calibrate again after {_duration(after_s)}, or as soon as operations take other times than expected"
+        return f"the snapshots do not show when to measure again: {few}"
+    advice = f"measure again after {_duration(after_s)}, or as soon as operations take longer or shorter than expected"
     span_s = float(history.time_s[-1] - history.time_s[0])
     return advice + ("; snapshots spread over hours would vouch for longer" if span_s < HOUR_S else "")
 

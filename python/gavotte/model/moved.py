@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from gavotte.formats.history import Floats
-from gavotte.model.estimators import band, median, mode
+from gavotte.model.estimators import band, fresh, median, mode
 
 AGREEING = 4
 """Newest values in a row that must agree with each other. Spikes hardly do: of three in a row, still one hot host in a
@@ -24,23 +25,49 @@ HOST_SHARE = 0.5
 """Of a host's pairs in one direction; with more, it moved, and all of them count as moved."""
 
 
+SAMPLED = 100_000
+"""Values that tell the clock's tick."""
+
+
 @dataclass(frozen=True)
 class Cut:
     """Times without what has passed.
 
     Attributes:
-        times: (n, N, N), NaN also where a pair had not yet moved to where it is now.
+        times: (n, N, N), NaN also where a pair had not yet moved to where it is now. Of pairs that were measured only
+            before their host moved, the older ones, by `factor` longer.
         share: of pairs that moved.
         hosts: indices of those that moved as a whole, all they send or all they receive.
+        factor: (N, N) of those older times, NaN = none of the pair are left; None where nothing moved.
     """
 
     times: Floats
-    share: float
-    hosts: tuple[int, ...]
+    share: float = 0.0
+    hosts: tuple[int, ...] = ()
+    factor: Floats | None = None
 
-    def of(self, values: Floats) -> Floats:
-        """Other (n, N, N) values of the same snapshots without what has passed; all of them where nothing moved."""
-        return np.where(np.isnan(self.times), np.nan, values) if self.share else values
+    def of(self, values: Floats, *, scaled: bool = False) -> Floats:
+        """Other (n, N, N) values of the same snapshots without what has passed; all of them where nothing moved.
+
+        Args:
+            values: in any unit.
+            scaled: lengthen older ones by `factor`, as times.
+        """
+        if self.factor is None:
+            return values
+        kept = np.where(np.isnan(self.times), np.nan, values)
+        return kept * np.where(np.isnan(self.factor), 1.0, self.factor) if scaled else kept
+
+    @property
+    def earlier(self) -> npt.NDArray[np.bool_]:
+        """(N, N) pairs that were measured only before their host moved."""
+        return np.zeros(self.times.shape[1:], dtype=bool) if self.factor is None else ~np.isnan(self.factor)
+
+
+def resolution(times: Floats) -> float:
+    """The least step between different values: the tick of the clock, where there are many more values than ticks."""
+    values = np.unique(times[np.isfinite(times)][:SAMPLED])
+    return float(np.diff(values).min()) if len(values) > 1 else 0.0
 
 
 def cut(times: Floats) -> Cut:
@@ -55,9 +82,12 @@ def cut(times: Floats) -> Cut:
     """
     count, size = times.shape[:2]
     if count < AGREEING + OLDER:
-        return Cut(times, 0.0, ())
+        return Cut(times)
+    every, times = times, fresh(times)
     found, width = mode(times), band(times).width
-    window = 2 * min(max(2 * width, 0.01), 0.4)
+    # Two values of one constant may lie a tick of the clock to either side of it.
+    ticks = np.log1p(2 * resolution(times) / np.where(found.constant > 0, found.constant, np.inf))
+    window = np.maximum(2 * min(max(2 * width, 0.01), 0.4), ticks)
     with np.errstate(divide="ignore", invalid="ignore"):
         off = np.log(times / (found.load[:, None, None] * found.constant))
     off[~np.isfinite(off)] = np.nan
@@ -77,8 +107,10 @@ def cut(times: Floats) -> Cut:
     was = np.log(median(np.exp(older)).constant)
     agreeing = (np.abs(older - was) <= window).sum(axis=0)
     together = agreeing >= np.maximum(OLDER, OLDER_SHARE * (~np.isnan(older)).sum(axis=0))
-    moved = (known >= AGREEING) & together & (np.abs(total / np.maximum(known, 1) - was) > window)
+    by = total / np.maximum(known, 1) - was
+    moved = (known >= AGREEING) & together & (np.abs(by) > window)
     telling = known >= AGREEING
+    shift = np.full((size, size), -np.inf)
     hosts = set()
     for axis in (1, 0):
         share = moved.sum(axis=axis) / np.maximum(telling.sum(axis=axis), 1)
@@ -86,11 +118,17 @@ def cut(times: Floats) -> Cut:
             hosts.add(host)
             line = (host, slice(None)) if axis == 1 else (slice(None), host)
             usual = int(np.median(start[line][moved[line]]))
+            shift[line] = np.maximum(shift[line], np.median(by[line][moved[line]]))
             start[line] = np.where(moved[line], start[line], usual)
             moved[line] = True
     np.fill_diagonal(moved, False)
     pairs = size * (size - 1)
     if not hosts and moved.sum() < MIN_SHARE * pairs:
-        return Cut(times, 0.0, ())
-    before = moved & (np.arange(count)[:, None, None] < start)
-    return Cut(np.where(before, np.nan, times), float(moved.sum() / max(1, pairs)), tuple(sorted(hosts)))
+        return Cut(every)
+    # What repeats an older value says nothing of where the pair is now.
+    since = np.isfinite(times) & (np.arange(count)[:, None, None] >= start)
+    kept = np.where(moved & ~np.logical_or.accumulate(since, axis=0), np.nan, every)
+    gone = moved & np.isnan(kept).all(axis=0) & ~np.isnan(every).all(axis=0)
+    factor = np.where(gone, np.exp(shift), np.nan)
+    share = float(moved.sum() / max(1, pairs))
+    return Cut(np.where(gone, every * factor, kept), share, tuple(sorted(hosts)), factor)

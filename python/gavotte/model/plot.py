@@ -7,10 +7,10 @@ import io
 import numpy as np
 from matplotlib.figure import Figure
 
-from gavotte.formats.norm import TOLERANCE
 from gavotte.model.constant import Constant
 from gavotte.model.findings import NEAR_ENOUGH
 from gavotte.model.judging import Findings
+from gavotte.terms.norm import TOLERANCE
 
 
 def picture(constant: Constant, findings: Findings, *, kind: str = "png") -> bytes:

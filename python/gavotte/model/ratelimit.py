@@ -16,7 +16,8 @@ from typing import Literal
 import numpy as np
 
 from gavotte.formats.evidence import Evidence
-from gavotte.formats.tree import Pair, Tree
+from gavotte.terms import Pair
+from gavotte.terms.hierarchy import Hierarchy
 
 TOLERANCE = 0.10
 """Two measurements of one rate differ by no more: short TCP repeats to 3-5 % in both directions."""
@@ -45,7 +46,7 @@ class LinkFinding:
     """What is known of one link.
 
     Attributes:
-        link: index of `Tree.links`.
+        link: index of `Hierarchy.links`.
         finding: `limited` by it; `open`, never full in an experiment made to fill it; or `unknown`.
         rate_bps: its capacity as TCP goodput when limited, else None.
         at_least_bps: most that was seen to cross it.
@@ -63,7 +64,7 @@ class LinkFinding:
 
 @dataclass(frozen=True)
 class _Experiment:
-    """Evidence in terms of the tree."""
+    """Evidence in terms of the hierarchy."""
 
     evidence: Evidence
     pairs: tuple[Pair, ...]
@@ -71,22 +72,22 @@ class _Experiment:
     flows: Counter[int]
 
 
-def find_limits(tree: Tree, records: Sequence[Evidence]) -> list[LinkFinding]:
-    """Judges every link of the tree.
+def find_limits(hierarchy: Hierarchy, records: Sequence[Evidence]) -> list[LinkFinding]:
+    """Judges every link of the hierarchy.
 
     Args:
-        tree: of all hosts; records of hosts that it lacks are passed over.
+        hierarchy: of all hosts; records of hosts that it lacks are passed over.
         records: in any order.
 
     Returns:
-        one finding a link, in the order of `tree.links`.
+        one finding a link, in the order of `hierarchy.links`.
     """
-    experiments = _in_tree(tree, records)
-    findings = [LinkFinding(link) for link in range(len(tree.links))]
+    experiments = _in_hierarchy(hierarchy, records)
+    findings = [LinkFinding(link) for link in range(len(hierarchy.links))]
     seen: dict[int, list[float]] = defaultdict(list)
     for experiment in experiments:
         for pair, alone_bps in zip(experiment.pairs, experiment.evidence.alone_bps, strict=True):
-            for link in tree.path(*pair):
+            for link in hierarchy.path(*pair):
                 seen[link].append(alone_bps)
         for link, load_bps in experiment.loads.items():
             # A sum that equals the singles' is as good as seen twice.
@@ -95,15 +96,15 @@ def find_limits(tree: Tree, records: Sequence[Evidence]) -> list[LinkFinding]:
         # Bytes that came late make one in a few dozen readings too high.
         second, highest = sorted(loads)[-2:][0], max(loads)
         findings[link].at_least_bps = max(second, ONCE * highest)
-    _claim(tree, experiments, findings)
+    _claim(hierarchy, experiments, findings)
     for finding in findings:
         if finding.finding == "unknown":
-            _settle(tree, finding, experiments, findings)
+            _settle(hierarchy, finding, experiments, findings)
     return findings
 
 
-def _in_tree(tree: Tree, records: Sequence[Evidence]) -> list[_Experiment]:
-    index = {name: host for host, name in enumerate(tree.names)}
+def _in_hierarchy(hierarchy: Hierarchy, records: Sequence[Evidence]) -> list[_Experiment]:
+    index = {name: host for host, name in enumerate(hierarchy.names)}
     experiments = []
     for record in records:
         if record.sum_bps <= 0 or not all(name in index for pair in record.pairs for name in pair):
@@ -112,7 +113,7 @@ def _in_tree(tree: Tree, records: Sequence[Evidence]) -> list[_Experiment]:
         loads: dict[int, float] = defaultdict(float)
         flows: Counter[int] = Counter()
         for pair, rate_bps in zip(pairs, record.together_bps, strict=True):
-            path = tree.path(*pair)
+            path = hierarchy.path(*pair)
             flows.update(path)
             for link in path:
                 loads[link] += rate_bps
@@ -120,13 +121,13 @@ def _in_tree(tree: Tree, records: Sequence[Evidence]) -> list[_Experiment]:
     return experiments
 
 
-def _claim(tree: Tree, experiments: Sequence[_Experiment], findings: list[LinkFinding]) -> None:
+def _claim(hierarchy: Hierarchy, experiments: Sequence[_Experiment], findings: list[LinkFinding]) -> None:
     """Claims the links that alone explain a loss, in at least `CONFIRMED` experiments that agree."""
     blamed: dict[int, list[_Experiment]] = defaultdict(list)
     for experiment in experiments:
         if experiment.evidence.verdict != "shared":
             continue
-        links = {suspects[0] for suspects in _suspects(tree, experiment, findings) if len(suspects) == 1}
+        links = {suspects[0] for suspects in _suspects(hierarchy, experiment, findings) if len(suspects) == 1}
         for link in links:
             blamed[link].append(experiment)
     for link, blaming in blamed.items():
@@ -136,15 +137,17 @@ def _claim(tree: Tree, experiments: Sequence[_Experiment], findings: list[LinkFi
         # What disturbs an experiment lowers its sum.
         agreeing = [load_bps for load_bps in loads if load_bps >= (1 - TOLERANCE) * max(loads)]
         if len(agreeing) >= CONFIRMED:
-            finding.finding, finding.rate_bps, finding.reason = "limited", float(np.median(agreeing)), ""
+            # What was seen to cross it is no more than it carries.
+            rate_bps = max(float(np.median(agreeing)), finding.at_least_bps)
+            finding.finding, finding.rate_bps, finding.reason = "limited", rate_bps, ""
         else:
-            finding.reason = "one experiment points to it, none confirms it"
+            finding.reason = "one experiment points to it, no other confirms it"
 
 
-def _suspects(tree: Tree, experiment: _Experiment, findings: Sequence[LinkFinding]) -> list[list[int]]:
+def _suspects(hierarchy: Hierarchy, experiment: _Experiment, findings: Sequence[LinkFinding]) -> list[list[int]]:
     """For each path that lost, the links that may have been full."""
     record = experiment.evidence
-    paths = [tree.path(*pair) for pair in experiment.pairs]
+    paths = [hierarchy.path(*pair) for pair in experiment.pairs]
     carried = list(zip(paths, record.alone_bps, record.together_bps, strict=True))
 
     def full(link: int) -> bool:
@@ -164,7 +167,7 @@ def _suspects(tree: Tree, experiment: _Experiment, findings: Sequence[LinkFindin
 
 
 def _settle(
-    tree: Tree, finding: LinkFinding, experiments: Sequence[_Experiment], findings: Sequence[LinkFinding]
+    hierarchy: Hierarchy, finding: LinkFinding, experiments: Sequence[_Experiment], findings: Sequence[LinkFinding]
 ) -> None:
     """Tells a link that was never full from one that nothing is known of."""
     if finding.experiments:  # blamed, though not often enough
@@ -180,22 +183,22 @@ def _settle(
             link
             for e in tests
             if e.evidence.verdict == "shared"
-            for few in _suspects(tree, e, findings)
+            for few in _suspects(hierarchy, e, findings)
             for link in few
         } - {finding.link}
         full = sorted(link for link in suspects if findings[link].finding == "limited")
         if full:
-            finding.reason = f"{tree.label(full[0])} was full before it"
+            finding.reason = f"{hierarchy.label(full[0])} was full before it"
         elif suspects:
-            finding.reason = f"it lost, but {tree.label(min(suspects))} may be why"
+            finding.reason = f"pairs lost rate, but {hierarchy.label(min(suspects))} may be why"
         else:
-            finding.reason = "it lost, but no link of the tree was as full as before"
+            finding.reason = "pairs lost rate, but no link of the tree was as full as before"
     elif "independent" in verdicts:
         sources = {pair[0] for e in tests for pair in e.pairs}
         hosts = {host for e in experiments for pair in e.pairs for host in pair}
-        link = tree.links[finding.link]
+        link = hierarchy.links[finding.link]
         if len(link.targets) > 1 and not link.sources & hosts <= sources:
-            finding.reason = "too few pairs were sent to fill it"
+            finding.reason = "too few pairs sent to fill it"
         else:
             finding.finding, finding.reason = "open", ""
     else:

@@ -40,7 +40,7 @@ def random_rings(size: int, degree: int, *, seed: int = 0) -> Mask:
         GavotteError: for a degree that hosts cannot have.
     """
     if not 0 < degree < size:
-        raise GavotteError(f"{size} hosts cannot each send to {degree} others", hint=f"choose 1 to {size - 1}")
+        raise GavotteError(f"{size} hosts cannot each send to {degree} others", hint=f"use 1 to {size - 1}")
     rng = np.random.default_rng(seed)
     ring = rng.permutation(size)
     distances = [1, *(2 + rng.permutation(size - 2)[: degree - 1]).tolist()]

@@ -9,8 +9,8 @@ from typing import Literal
 from gavotte.formats.evidence import Evidence
 from gavotte.formats.network import Group, LinkVerdict, Sharing
 from gavotte.formats.rates import format_rate
-from gavotte.formats.tree import Tree
 from gavotte.model.ratelimit import LinkFinding, find_limits
+from gavotte.terms.hierarchy import Hierarchy
 
 _VERDICTS: dict[str, Literal["hose", "machine", "tor", "aggregate"]] = {
     "host": "hose",
@@ -31,7 +31,7 @@ class Structure:
         ingress_bps: (N,) cap on what it receives.
         groups: racks and what is above them, and machines whose NIC limits.
         sharing: which links transfers load; None = the experiments do not tell.
-        verdicts: one for each link of the tree.
+        verdicts: one for each link of the hierarchy.
     """
 
     egress_bps: tuple[float | None, ...]
@@ -41,71 +41,71 @@ class Structure:
     verdicts: tuple[LinkVerdict, ...]
 
 
-def structure_of(tree: Tree, evidence: Sequence[Evidence]) -> Structure:
+def structure_of(hierarchy: Hierarchy, evidence: Sequence[Evidence]) -> Structure:
     """Names what limits whom.
 
     A limit that several links explain alike, because the same paths cross them, goes to the innermost: a rack's only
     host rather than the rack. `sharing` is `groups` when a machine, rack or pod limits, else `hose` when a host does,
     else `pipe` when most hosts carried several paths as if they were one each, and none did not.
     """
-    findings = find_limits(tree, evidence)
+    findings = find_limits(hierarchy, evidence)
     out: dict[int, float] = {}
     into: dict[int, float] = {}
     for finding in findings:
         if finding.rate_bps is None:
             continue
-        link = tree.links[finding.link]
-        inner = _innermost(tree, finding)
-        out.update({node: finding.rate_bps for node in link.out_of if tree.kind(node) == inner})
-        into.update({node: finding.rate_bps for node in link.into if tree.kind(node) == inner})
+        link = hierarchy.links[finding.link]
+        inner = _innermost(hierarchy, finding)
+        out.update({node: finding.rate_bps for node in link.out_of if hierarchy.kind(node) == inner})
+        into.update({node: finding.rate_bps for node in link.into if hierarchy.kind(node) == inner})
     groups = tuple(
         Group(
             name=cluster.name,
-            members=[tree.names[member] for member in cluster.members],
+            members=[hierarchy.names[member] for member in cluster.members],
             up_bps=out.get(node),
             down_bps=into.get(node),
-            parent=None if cluster.parent is None else tree.clusters[cluster.parent].name,
+            parent=None if cluster.parent is None else hierarchy.clusters[cluster.parent].name,
         )
-        for node, cluster in enumerate(tree.clusters, start=tree.size)
+        for node, cluster in enumerate(hierarchy.clusters, start=hierarchy.size)
         if cluster.kind != "machine" or node in out or node in into
     )
     return Structure(
-        egress_bps=tuple(out.get(host) for host in range(tree.size)),
-        ingress_bps=tuple(into.get(host) for host in range(tree.size)),
+        egress_bps=tuple(out.get(host) for host in range(hierarchy.size)),
+        ingress_bps=tuple(into.get(host) for host in range(hierarchy.size)),
         groups=groups,
-        sharing=_sharing(tree, findings),
-        verdicts=tuple(_verdict(tree, finding) for finding in findings),
+        sharing=_sharing(hierarchy, findings),
+        verdicts=tuple(_verdict(hierarchy, finding) for finding in findings),
     )
 
 
-def _innermost(tree: Tree, finding: LinkFinding) -> str:
-    link = tree.links[finding.link]
-    kinds = {tree.kind(node) for node in (*link.out_of, *link.into)}
+def _innermost(hierarchy: Hierarchy, finding: LinkFinding) -> str:
+    link = hierarchy.links[finding.link]
+    kinds = {hierarchy.kind(node) for node in (*link.out_of, *link.into)}
     return next(kind for kind in _INNER_FIRST if kind in kinds)
 
 
-def _sharing(tree: Tree, findings: Sequence[LinkFinding]) -> Sharing | None:
-    limited = {_innermost(tree, finding) for finding in findings if finding.finding == "limited"}
+def _sharing(hierarchy: Hierarchy, findings: Sequence[LinkFinding]) -> Sharing | None:
+    limited = {_innermost(hierarchy, finding) for finding in findings if finding.finding == "limited"}
     if limited - {"host"}:
         return "groups"
     if limited:
         return "hose"
     # Sources only: Choreo's hose is a cap on what a host sends.
-    senders = [f for f in findings if len(tree.links[f.link].sources) == 1]
+    senders = [f for f in findings if len(hierarchy.links[f.link].sources) == 1]
     if sum(finding.finding == "open" for finding in senders) > len(senders) / 2:
         return "pipe"
     return None
 
 
-def _verdict(tree: Tree, finding: LinkFinding) -> LinkVerdict:
+def _verdict(hierarchy: Hierarchy, finding: LinkFinding) -> LinkVerdict:
     if finding.finding == "limited":
         verdict: Literal["hose", "machine", "tor", "aggregate", "open", "unknown"] = _VERDICTS[
-            _innermost(tree, finding)
+            _innermost(hierarchy, finding)
         ]
     else:
         verdict = finding.finding
     return LinkVerdict(
-        link=tree.label(finding.link),
+        link=hierarchy.label(finding.link),
         verdict=verdict,
         rate_bps=finding.rate_bps,
         at_least_bps=finding.at_least_bps or None,

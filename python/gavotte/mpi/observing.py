@@ -57,12 +57,12 @@ class Observer:
             ValueError: when neither or both are given, or the hosts are not as many as ranks.
         """
         if (hosts is None) == (tree_file is None):
-            raise ValueError("give either the hosts or a file of trees that names them")
+            raise ValueError("pass either the hosts or a file of trees that names them")
         if tree_file is not None:
             hosts = json.loads(Path(tree_file).read_text(encoding="utf-8"))["hosts"]
         self._hosts = [str(host) for host in hosts or ()]
         if len(self._hosts) != comm.size:
-            raise ValueError(f"{len(self._hosts)} hosts are named for {comm.size} ranks")
+            raise ValueError(f"{len(self._hosts)} hosts for {comm.size} ranks")
         self._comm = comm
         self._path = Path(path)
         self._marks = comm.Dup()

@@ -23,9 +23,9 @@ def ours(comm: MPI.Intracomm, tree: Tree, operation: str) -> MPI.Intracomm:
         ValueError: when the tree is for another operation or number of ranks.
     """
     if tree.operation != operation:
-        raise ValueError(f"this is a tree for a {tree.operation}, not for a {operation}")
+        raise ValueError(f"the tree is for {tree.operation}, not for {operation}")
     if len(tree.parent) != comm.size:
-        raise ValueError(f"the tree is for {len(tree.parent)} ranks, the communicator has {comm.size}")
+        raise ValueError(f"the tree is for {len(tree.parent)} ranks, but the communicator has {comm.size}")
     own = comm.Get_attr(_KEY)
     if own is None:
         own = comm.Split(0, comm.rank)

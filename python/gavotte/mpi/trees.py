@@ -86,21 +86,21 @@ def read_trees(path: str | Path) -> tuple[Tree, ...]:
             for ring in [int(stage.get("ring", 0))]
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path}: is no *.tree.json ({error}); make one with `gavotte collective`") from None
+        raise ValueError(f"{path} is not a *.tree.json ({error}); create one with `gavotte collective`") from None
     if len({tree.root for tree in trees if tree.order}) > 1:
-        raise ValueError(f"{path}: its trees have two roots; make it anew with `gavotte collective`")
+        raise ValueError(f"{path}: its trees have two roots; create it again with `gavotte collective`")
     for tree in trees:
         seen = set(tree.order[:1])
         if not seen <= set(range(len(tree.parent))):
-            raise ValueError(f"{path}: its order is none; make it anew with `gavotte collective`")
+            raise ValueError(f"{path}: its order is invalid; create it again with `gavotte collective`")
         for rank in tree.order[1:]:
             if rank in seen or not 0 <= rank < len(tree.parent) or tree.parent[rank] not in seen:
-                raise ValueError(f"{path}: its order is none; make it anew with `gavotte collective`")
+                raise ValueError(f"{path}: its order is invalid; create it again with `gavotte collective`")
             seen.add(rank)
         if len(seen) != len(tree.parent):
-            raise ValueError(f"{path}: its order leaves ranks out; make it anew with `gavotte collective`")
+            raise ValueError(f"{path}: its order leaves ranks out; create it again with `gavotte collective`")
         if not 0 <= tree.ring <= len(seen) or (tree.ring and len(seen) != sum(map(len, tree.groups))):
-            raise ValueError(f"{path}: its ring is none; make it anew with `gavotte collective`")
+            raise ValueError(f"{path}: its ring is invalid; create it again with `gavotte collective`")
     return trees
 
 

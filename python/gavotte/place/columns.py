@@ -1,11 +1,10 @@
 """A Network and Apps as the columns that the compiled `Problem` takes.
 
-None becomes infinity in rates, NaN in latencies, and "not limited" in the memory of a host of unknown size.
+A host of unknown memory becomes one of unlimited memory.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -44,22 +43,9 @@ class _Transfers:
 
 
 @dataclass(frozen=True)
-class _Hosts:
-    names: list[str]
+class _Room:
     cpus: _Floats
     memory_bytes: _Bytes
-    machine: _Indices
-    egress_bps: _Floats
-    ingress_bps: _Floats
-
-
-@dataclass(frozen=True)
-class _Group:
-    name: str
-    members: list[int]
-    up_bps: float
-    down_bps: float
-    parent: int | None
 
 
 @dataclass(frozen=True)
@@ -68,16 +54,7 @@ class _Rules:
     together: list[list[int]]
     max_latency: list[tuple[int, int, float]]
     max_hosts: list[tuple[list[int], int]]
-    latency_s: _Floats
     max_price: tuple[list[float], _Floats, float] | None
-
-
-@dataclass(frozen=True)
-class _Loads:
-    source: _Indices
-    target: _Indices
-    bytes: _Bytes
-    phase: _Indices
 
 
 @dataclass(frozen=True)
@@ -88,13 +65,7 @@ class Instance:
         core: the compiled problem; its tasks come in the order of `tasks`.
         tasks: J task keys.
         hosts: N host names.
-        rate_bps: (N, N), row = source; inf = unlimited.
-        latency_s: (N, N); NaN = unknown.
-        egress_bps: (N,) cap on what leaves for other machines.
-        ingress_bps: (N,) cap on what comes from other machines.
-        machine: (N,) hosts with the same number share a machine.
-        groups: for each shared link its hosts (those of groups below too), rate out and rate in.
-        sharing: `hose`, `pipe` or `groups`.
+        network: the compiled network.
         loads: what is under way: source host, target host, bytes, phase.
         phases: the phases that occur, ascending.
         max_price: prices in USD of using each host, of a byte (N, N), and the most of all together; None = no bound.
@@ -103,20 +74,14 @@ class Instance:
     core: _core.Problem
     tasks: list[str]
     hosts: list[str]
-    rate_bps: _Floats
-    latency_s: _Floats
-    egress_bps: _Floats
-    ingress_bps: _Floats
-    machine: _Indices
-    groups: list[tuple[frozenset[int], float, float]]
-    sharing: str
+    network: _core.Network
     loads: list[tuple[int, int, int, int]]
     phases: list[int]
     max_price: tuple[list[float], _Floats, float] | None = None
 
 
 @dataclass(frozen=True)
-class Limits:
+class PlacementLimits:
     """Bounds on a whole placement, whatever its applications ask for.
 
     Attributes:
@@ -128,7 +93,7 @@ class Limits:
     max_price_usd: float | None = None
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = PlacementLimits()
 
 
 def build_instance(
@@ -138,7 +103,7 @@ def build_instance(
     *,
     allowed: Mapping[str, Sequence[str]] | None = None,
     running: Sequence[Running] = (),
-    limits: Limits = NO_LIMITS,
+    limits: PlacementLimits = NO_LIMITS,
 ) -> Instance:
     """Builds the compiled problem.
 
@@ -158,30 +123,18 @@ def build_instance(
     """
     names = list(task_keys(apps))
     task_at = {name: index for index, name in enumerate(names)}
-    hosts = _hosts(network, running)
-    groups = _groups(network)
-    rate_bps = np.array([[_rate(rate) for rate in row] for row in network.rate_bps], dtype=np.float64)
-    latency_s = np.array(
-        [[math.nan if value is None else value for value in row] for row in network.latency_s], dtype=np.float64
-    )
     rows = loads(network, running)
     transfers = _transfers(apps, task_at)
-    rules = _rules(apps, task_at, latency_s, limits, prices(network, limits))
+    rules = _rules(apps, task_at, limits, prices(network, limits))
     try:
+        compiled = _core.Network(network.cautious(), sharing)
         core = _core.Problem(
+            compiled,
             _tasks(network, apps, names, task_at, allowed or {}),
             transfers,
-            hosts,
-            rate_bps,
-            groups,
-            sharing,
+            _room(network, running),
             rules,
-            _Loads(
-                source=np.array([row[0] for row in rows], dtype=np.uint32),
-                target=np.array([row[1] for row in rows], dtype=np.uint32),
-                bytes=np.array([row[2] for row in rows], dtype=np.uint64),
-                phase=np.array([row[3] for row in rows], dtype=np.uint32),
-            ),
+            _columns(rows),
         )
     except ValueError as error:
         raise GavotteError(str(error)) from None
@@ -189,20 +142,14 @@ def build_instance(
         core=core,
         tasks=names,
         hosts=network.names,
-        rate_bps=rate_bps,
-        latency_s=latency_s,
-        egress_bps=hosts.egress_bps,
-        ingress_bps=hosts.ingress_bps,
-        machine=hosts.machine,
-        groups=[(_inside(groups, index), group.up_bps, group.down_bps) for index, group in enumerate(groups)],
-        sharing=sharing,
+        network=compiled,
         loads=rows,
         phases=sorted({int(phase) for phase in transfers.phase}),
         max_price=rules.max_price,
     )
 
 
-def prices(network: Network, limits: Limits) -> tuple[list[float], _Floats, float] | None:
+def prices(network: Network, limits: PlacementLimits) -> tuple[list[float], _Floats, float] | None:
     """Prices in USD of using each host and of a byte from host to host (N, N), with the bound; None without one."""
     if limits.max_price_usd is None:
         return None
@@ -217,19 +164,13 @@ def price_list(network: Network) -> tuple[list[float], _Floats]:
     return [host.price_usd for host in network.hosts], per_byte
 
 
-def _inside(groups: Sequence[_Group], index: int) -> frozenset[int]:
-    below = [other for other, group in enumerate(groups) if group.parent == index]
-    return frozenset(groups[index].members).union(*(_inside(groups, other) for other in below))
-
-
 def _rules(
     apps: Sequence[App],
     task_at: Mapping[str, int],
-    latency_s: _Floats,
-    limits: Limits,
+    limits: PlacementLimits,
     max_price: tuple[list[float], _Floats, float] | None,
 ) -> _Rules:
-    rules = _Rules([], [], [], [], latency_s, max_price)
+    rules = _Rules([], [], [], [], max_price)
     if limits.max_hosts is not None:
         rules.max_hosts.append((list(task_at.values()), limits.max_hosts))
     for app in apps:
@@ -256,19 +197,19 @@ def _tasks(
     allowed: dict[int, list[int]] = {}
     for task, hosts in only.items():
         if task not in task_at:
-            raise GavotteError(f"hosts are allowed to task `{task}`, which no application has")
+            raise GavotteError(f"hosts are allowed for task `{task}`, which no application has")
         for host in hosts:
             if host not in host_at:
-                raise GavotteError(f"task `{task}` is allowed on `{host}`, which is no host of the network")
+                raise GavotteError(f"task `{task}` is allowed on `{host}`, which is not a host of the network")
         if not hosts:
-            raise GavotteError(f"task `{task}` is allowed on no host", hint="allow one at least")
+            raise GavotteError(f"task `{task}` is not allowed on any host", hint="allow at least one")
         allowed[task_at[task]] = sorted({host_at[host] for host in hosts})
     for app in apps:
         for task, host in app.constraints.pin.items():
             if host not in host_at:
                 raise GavotteError(
-                    f"application `{app.name}` pins task `{task}` to `{host}`, which is no host of the network",
-                    hint=f"its hosts are {_listed(network.names)}",
+                    f"application `{app.name}` pins task `{task}` to `{host}`, which is not a host of the network",
+                    hint=f"its hosts: {_listed(network.names)}",
                 )
             index = task_at[task_key(app, task, apps)]
             if host_at[host] not in allowed.get(index, [host_at[host]]):
@@ -298,6 +239,10 @@ def _transfers(apps: Sequence[App], task_at: Mapping[str, int]) -> _Transfers:
         for transfer in app.transfer
         if transfer.source != transfer.target
     ]
+    return _columns(rows)
+
+
+def _columns(rows: Sequence[tuple[int, int, int, int]]) -> _Transfers:
     return _Transfers(
         source=np.array([row[0] for row in rows], dtype=np.uint32),
         target=np.array([row[1] for row in rows], dtype=np.uint32),
@@ -306,16 +251,10 @@ def _transfers(apps: Sequence[App], task_at: Mapping[str, int]) -> _Transfers:
     )
 
 
-def _hosts(network: Network, running: Sequence[Running]) -> _Hosts:
+def _room(network: Network, running: Sequence[Running]) -> _Room:
     hosts = network.hosts
     taken_cpus, taken_bytes = room_taken(network, running)
-    # A host without a machine is alone on one: it gets a key that no name can equal.
-    machines = [host.machine if host.machine is not None else index for index, host in enumerate(hosts)]
-    number: dict[str | int, int] = {}
-    for machine in machines:
-        number.setdefault(machine, len(number))
-    return _Hosts(
-        names=network.names,
+    return _Room(
         cpus=np.array([max(host.cpus - taken, 0.0) for host, taken in zip(hosts, taken_cpus, strict=True)]),
         memory_bytes=np.array(
             [
@@ -324,29 +263,7 @@ def _hosts(network: Network, running: Sequence[Running]) -> _Hosts:
             ],
             dtype=np.uint64,
         ),
-        machine=np.array([number[machine] for machine in machines], dtype=np.uint32),
-        egress_bps=np.array([_rate(host.egress_bps) for host in hosts], dtype=np.float64),
-        ingress_bps=np.array([_rate(host.ingress_bps) for host in hosts], dtype=np.float64),
     )
-
-
-def _groups(network: Network) -> list[_Group]:
-    host_at = {name: index for index, name in enumerate(network.names)}
-    group_at = {group.name: index for index, group in enumerate(network.groups)}
-    return [
-        _Group(
-            name=group.name,
-            members=[host_at[member] for member in group.members],
-            up_bps=_rate(group.up_bps),
-            down_bps=_rate(group.down_bps),
-            parent=None if group.parent is None else group_at[group.parent],
-        )
-        for group in network.groups
-    ]
-
-
-def _rate(rate_bps: float | None) -> float:
-    return math.inf if rate_bps is None else rate_bps
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -6,19 +6,23 @@ assumptions, and then by leaving out one after the other.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
-from gavotte.place.columns import NO_LIMITS, Limits, build_instance, prices
+from gavotte.formats.rates import format_bytes
+from gavotte.place.columns import NO_LIMITS, PlacementLimits, build_instance, prices
 from gavotte.place.exact.compact import PRICE_TICKS, keep_room, places, price_terms
 from gavotte.place.exact.cpsat import CHILD, parameters
 from gavotte.place.exact.solver import Solver
 from gavotte.place.exact.text import Literal, Model, negated
 from gavotte.place.merge import task_key
-from gavotte.place.running import Running
+from gavotte.place.running import Running, room_taken
+
+logger = logging.getLogger(__name__)
 
 MOST_LITERALS = 20_000
 """Above this many tasks times hosts no reason is sought."""
@@ -29,6 +33,32 @@ _At = Mapping[str, dict[str, Literal]]
 """Task key to host to literal."""
 
 
+def check_sums(network: Network, apps: Sequence[App], running: Sequence[Running]) -> None:
+    """Refuses at once what needs more room than all hosts together have free.
+
+    Raises:
+        InfeasibleError: naming need and room.
+    """
+    cpus, memory_bytes = room_taken(network, running)
+    tasks = [task for app in apps for task in app.task]
+    need, room = sum(task.cpus for task in tasks), sum(host.cpus for host in network.hosts) - sum(cpus)
+    # A single task that fits no host is named by itself.
+    if need > room * (1 + 1e-9) and max(task.cpus for task in tasks) <= max(host.cpus for host in network.hosts):
+        raise InfeasibleError(
+            f"no placement exists: {len(tasks)} tasks need {need:g} cpus and {len(network.hosts)} hosts have {room:g}",
+            hint="add hosts, or lower `cpus` of the tasks",
+        )
+    need = sum(task.memory_bytes for task in tasks)
+    room = sum(host.memory_bytes for host in network.hosts) - sum(memory_bytes)
+    # A host of 0 bytes is one whose memory is not known.
+    if need > room and all(host.memory_bytes for host in network.hosts):
+        raise InfeasibleError(
+            f"no placement exists: {len(tasks)} tasks need {format_bytes(need)} of memory and "
+            f"{len(network.hosts)} hosts have {format_bytes(room)}",
+            hint="add hosts, or lower `memory_bytes` of the tasks",
+        )
+
+
 def find_conflict(
     network: Network,
     apps: Sequence[App],
@@ -36,7 +66,7 @@ def find_conflict(
     running: Sequence[Running],
     *,
     limit_s: float,
-    limits: Limits = NO_LIMITS,
+    limits: PlacementLimits = NO_LIMITS,
 ) -> InfeasibleError | None:
     """Looks for the reason why no placement exists.
 
@@ -56,7 +86,8 @@ def find_conflict(
     model, demands = _model(network, apps, allowed, running, limits)
     try:
         core = _shrink(model, demands, limit_s)
-    except GavotteError:
+    except GavotteError as error:
+        logger.debug("cannot tell which demands conflict: %s", error)
         return None
     return None if core is None else _told(network, apps, [demands[literal] for literal in core])
 
@@ -66,7 +97,7 @@ def _model(
     apps: Sequence[App],
     allowed: Mapping[str, Sequence[str]],
     running: Sequence[Running],
-    limits: Limits,
+    limits: PlacementLimits,
 ) -> tuple[Model, dict[Literal, str]]:
     """Each demand under a literal of its own: a task wants a host, a constraint wants to be kept."""
     bare = [app.model_copy(update={"constraints": type(app.constraints)()}) for app in apps]

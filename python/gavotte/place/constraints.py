@@ -12,12 +12,16 @@ from itertools import combinations, pairwise
 from gavotte.errors import InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
-from gavotte.place.columns import NO_LIMITS, Limits, price_list
+from gavotte.place.columns import NO_LIMITS, PlacementLimits, price_list
 from gavotte.place.merge import task_key
 
 
 def check_constraints(
-    network: Network, apps: Sequence[App], assignment: Mapping[str, str], method: str, limits: Limits = NO_LIMITS
+    network: Network,
+    apps: Sequence[App],
+    assignment: Mapping[str, str],
+    method: str,
+    limits: PlacementLimits = NO_LIMITS,
 ) -> None:
     """Refuses an assignment that breaks `apart`, `together`, `max_latency` or `max_hosts`.
 
@@ -36,11 +40,11 @@ def check_constraints(
         for constraint, reason in _broken(network, app, host_of):
             raise InfeasibleError(
                 f"{method} does not satisfy {constraint} of application `{app.name}`: {reason}",
-                hint="pin the tasks concerned, or relax the constraint",
+                hint="use --method auto, pin the tasks concerned, or relax the constraint",
             )
     used, price = len(set(assignment.values())), price_usd(network, apps, assignment)
     if limits.max_hosts is not None and used > limits.max_hosts:
-        raise InfeasibleError(f"{method} uses {used} hosts, not {limits.max_hosts}", hint="use --method auto")
+        raise InfeasibleError(f"{method} uses {used} hosts, more than {limits.max_hosts}", hint="use --method auto")
     if limits.max_price_usd is not None and price > limits.max_price_usd * (1 + 1e-9) + 1e-12:
         raise InfeasibleError(
             f"{method} costs {price:.6g} USD, more than {limits.max_price_usd:.6g} USD", hint="use --method auto"

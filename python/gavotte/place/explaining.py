@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
-from gavotte.place.columns import NO_LIMITS, Limits, build_instance
+from gavotte.place.columns import NO_LIMITS, PlacementLimits, build_instance
 from gavotte.place.merge import check_apps, task_key
 from gavotte.place.placing import check_sharing, hosts_of
 from gavotte.place.running import Running
+from gavotte.tables import Tabular
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class LinkSlack:
 
 
 @dataclass(frozen=True)
-class Move:
+class Relocation:
     """The best that one relocation or swap could do.
 
     Attributes:
@@ -74,7 +76,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Tabular):
     """Why a Placement takes as long as it does.
 
     Attributes:
@@ -95,7 +97,11 @@ class Explanation:
     crossing: list[Crossing]
     load_bytes: int
     links: list[LinkSlack]
-    runner_up: Move | None
+    runner_up: Relocation | None
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One row a link in use, slowest first: the fields of `LinkSlack`."""
+        return [asdict(link) for link in self.links]
 
 
 def explain(
@@ -106,7 +112,7 @@ def explain(
     sharing: str | None = None,
     running: Sequence[Running] = (),
     allowed: Mapping[str, Sequence[str]] | None = None,
-    limits: Limits = NO_LIMITS,
+    limits: PlacementLimits = NO_LIMITS,
 ) -> Explanation:
     """Explains a Placement.
 
@@ -186,8 +192,8 @@ def _runner_up(
     placement: Placement,
     found: tuple[list[tuple[int, int]], float] | None,
     completion_s: float,
-) -> Move | None:
+) -> Relocation | None:
     if found is None:
         return None
     moves = [(tasks[task], placement.assignment[tasks[task]], hosts[host]) for task, host in found[0]]
-    return Move(moves, found[1], completion_s - found[1])
+    return Relocation(moves, found[1], completion_s - found[1])

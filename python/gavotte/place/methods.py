@@ -16,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gavotte import _core
-from gavotte.errors import GavotteError, InfeasibleError
+from gavotte.errors import InfeasibleError
 from gavotte.place.columns import Instance
 from gavotte.place.exact.cpsat import PROVEN, feasible, prove
 from gavotte.place.exact.highs import solve_ilp
+from gavotte.place.exact.solution import Solution
 
 METHODS: tuple[str, ...] = ("auto", "optimal", "ilp", "search", *_core.policies())
 """Names of the methods. The last four are Choreo's greedy and the baselines."""
@@ -65,23 +66,6 @@ _Hosts = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a method found.
-
-    Attributes:
-        hosts: (J,) the host of each task.
-        bound_s: proven: no placement is faster. 0 if the method proves nothing of its own.
-        stopped: whether the clock ended the work, so that another run may answer differently.
-        method: what was really run.
-    """
-
-    hosts: _Hosts
-    bound_s: float
-    stopped: bool
-    method: str
-
-
-@dataclass(frozen=True)
 class Effort:
     """How hard to try.
 
@@ -109,7 +93,7 @@ def default_threads() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def run_method(instance: Instance, method: str, effort: Effort) -> Outcome:
+def run_method(instance: Instance, method: str, effort: Effort) -> Solution:
     """Places by the method of this name.
 
     Raises:
@@ -125,18 +109,14 @@ def run_method(instance: Instance, method: str, effort: Effort) -> Outcome:
     if method == "optimal":
         return _optimal(instance, effort)
     if method == "ilp":
-        return _ilp(instance, effort)
-    return Outcome(instance.core.place(method, effort.seed), 0.0, False, method)
+        return solve_ilp(instance, limit_s=effort.limit_s, seed=effort.seed)
+    return Solution(instance.core.place(method, effort.seed), 0.0, False, method)
 
 
 def literals(instance: Instance) -> int:
     """About how many literals the exact model has."""
     compact, hosts = instance.core.compact(), len(instance.hosts)
-    shared = 0 if instance.sharing == "pipe" else 2 * hosts + 2 * len(instance.groups)
-    egress, ingress = np.meshgrid(instance.egress_bps, instance.ingress_bps, indexing="ij")
-    caps = np.minimum(egress, ingress) if shared else np.full_like(egress, math.inf)
-    pairs = int(np.count_nonzero(instance.rate_bps < caps))
-    return len(compact.members) * hosts + len(compact.edges) * (shared + pairs)
+    return len(compact.members) * hosts + len(compact.edges) * instance.network.deciding_count()
 
 
 def seconds(instance: Instance, hosts: _Hosts) -> float:
@@ -144,7 +124,7 @@ def seconds(instance: Instance, hosts: _Hosts) -> float:
     return instance.core.evaluate(hosts).seconds
 
 
-def _search(instance: Instance, effort: Effort, starts: Sequence[_Hosts] = (), steps: int | None = None) -> Outcome:
+def _search(instance: Instance, effort: Effort, starts: Sequence[_Hosts] = (), steps: int | None = None) -> Solution:
     steps = effort.steps(instance) if steps is None else steps
     latest_s = LATEST * max(effort.limit_s, 1.0)
     try:
@@ -156,10 +136,10 @@ def _search(instance: Instance, effort: Effort, starts: Sequence[_Hosts] = (), s
         if start is None:
             raise
         return _search(instance, effort, [start], steps)
-    return Outcome(found.hosts, 0.0, found.stopped, "search")
+    return Solution(found.hosts, 0.0, found.stopped, "search")
 
 
-def _bounded(instance: Instance, found: Outcome, effort: Effort) -> Outcome:
+def _bounded(instance: Instance, found: Solution, effort: Effort) -> Solution:
     """The same with a proof of how much better any placement could be."""
     if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES:
         return found
@@ -168,19 +148,19 @@ def _bounded(instance: Instance, found: Outcome, effort: Effort) -> Outcome:
 
 def _bound_s(instance: Instance, cap_s: float, effort: Effort, rounds: int) -> float:
     """The best bound without a solver, given the time of a placement; one round says only whether that is the least."""
-    if instance.sharing == "pipe":
+    if instance.network.sharing == "pipe":
         return instance.core.bound_s()  # a pipe's host is limited by all its pairs together, which no set reaches
     work = int(effort.limit_s * BOUND_WORK_PER_S) * rounds // BOUND_ROUNDS
     return instance.core.sets_bound_s(cap_s, rounds, work)
 
 
-def _optimal(instance: Instance, effort: Effort) -> Outcome:
+def _optimal(instance: Instance, effort: Effort) -> Solution:
     steps = effort.steps(instance)
     warm = _search(instance, effort, steps=min(steps, WARM_STEPS))
     cap_s = seconds(instance, warm.hosts)
     bound_s = _bound_s(instance, cap_s, effort, 1)
     if cap_s <= bound_s * (1 + PROVEN) or not math.isfinite(cap_s):
-        return Outcome(warm.hosts, bound_s, warm.stopped, "optimal")
+        return Solution(warm.hosts, bound_s, warm.stopped, "optimal")
     best, stopped = warm.hosts, warm.stopped
     for share, left in ((FIRST_SHARE, steps - WARM_STEPS), (1 - FIRST_SHARE, 0)):
         proof = prove(
@@ -204,13 +184,4 @@ def _optimal(instance: Instance, effort: Effort) -> Outcome:
                 break
     else:
         bound_s = max(bound_s, _bound_s(instance, seconds(instance, best), effort, BOUND_ROUNDS))
-    return Outcome(best, bound_s, stopped, "optimal")
-
-
-def _ilp(instance: Instance, effort: Effort) -> Outcome:
-    found = solve_ilp(instance, limit_s=effort.limit_s, seed=effort.seed)
-    if found is None:
-        raise GavotteError(
-            f"ilp finds no placement within {effort.limit_s:.3g} s", hint="give it more time, or use --method optimal"
-        )
-    return Outcome(found.hosts, found.bound_s, found.stopped, "ilp")
+    return Solution(best, bound_s, stopped, "optimal")

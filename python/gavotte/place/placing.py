@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,13 +18,15 @@ from gavotte.formats.app import App
 from gavotte.formats.network import Network, Sharing
 from gavotte.formats.placement import Placement
 from gavotte.formats.rates import format_bytes, format_rate
-from gavotte.place.columns import NO_LIMITS, Instance, Limits, build_instance
-from gavotte.place.conflict import find_conflict
+from gavotte.place.columns import NO_LIMITS, Instance, PlacementLimits, build_instance
+from gavotte.place.conflict import check_sums, find_conflict
 from gavotte.place.constraints import check_constraints, price_usd
 from gavotte.place.exact.cpsat import PROVEN
 from gavotte.place.merge import check_apps
 from gavotte.place.methods import METHODS, Effort, default_threads, run_method
 from gavotte.place.running import Running
+
+logger = logging.getLogger(__name__)
 
 GIVEN = "given"
 """The method of a Placement whose assignment came from outside."""
@@ -53,7 +56,7 @@ class Answer:
     stopped: bool
     gap: float
     price_usd: float
-    limits: Limits
+    limits: PlacementLimits
 
 
 def place(
@@ -67,7 +70,7 @@ def place(
     allowed: Mapping[str, Sequence[str]] | None = None,
     running: Sequence[Running] = (),
     threads: int | None = None,
-    limits: Limits = NO_LIMITS,
+    limits: PlacementLimits = NO_LIMITS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Placement:
     """Decides which task runs on which host.
@@ -122,24 +125,25 @@ def decide(
     allowed: Mapping[str, Sequence[str]] | None = None,
     running: Sequence[Running] = (),
     threads: int | None = None,
-    limits: Limits = NO_LIMITS,
+    limits: PlacementLimits = NO_LIMITS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Answer:
-    """As `place`, with more about how the Placement was found.
+    """As `place`, with more about how the Placement was found. Arguments are those of `place`.
 
     Raises:
         InfeasibleError: when the method finds no placement that keeps all constraints.
         GavotteError: when the request makes no sense.
     """
     if method not in METHODS:
-        raise GavotteError(f"there is no method `{method}`", hint=f"use {', '.join(METHODS)}")
+        raise GavotteError(f"unknown method `{method}`", hint=f"use {', '.join(METHODS)}")
     if not 0 <= seed < 2**64:
-        raise GavotteError(f"seed {seed} is out of range", hint="use a number from 0 to 2^64 - 1")
+        raise GavotteError(f"seed {seed} is out of range", hint="use 0 to 2^64 - 1")
     if (limits.max_hosts or 1) < 1 or not 0 <= (limits.max_price_usd or 0.0) < math.inf:
-        raise GavotteError("limits on hosts and price make no sense", hint="use at least 1 host and 0 USD")
+        raise GavotteError("the limits allow no host or a negative price", hint="use at least 1 host and 0 USD")
     if not 0 < time_limit_s <= 1e6:
-        raise GavotteError(f"a time limit of {time_limit_s:g} s makes no sense", hint="use 0.1 s to a million")
+        raise GavotteError(f"a time limit of {time_limit_s:g} s is out of range", hint="use 0.1 s to a million")
     instance = _instance(network, apps, sharing, allowed, running, limits)
+    check_sums(network, apps, running)
     start_s = clock()
     try:
         outcome = run_method(instance, method, Effort(time_limit_s, seed, threads or default_threads()))
@@ -150,6 +154,15 @@ def decide(
                 raise conflict from None
         raise
     elapsed_s = clock() - start_s
+    logger.info(
+        "%d tasks on %d hosts: %s chose %s, which took %.2f s%s",
+        len(instance.tasks),
+        len(instance.hosts),
+        method,
+        outcome.method,
+        elapsed_s,
+        " and was stopped by the clock" if outcome.stopped else "",
+    )
     assignment = {task: instance.hosts[host] for task, host in zip(instance.tasks, outcome.hosts, strict=True)}
     check_constraints(network, apps, assignment, method, limits)
     placement = _placement(instance, apps, method, assignment, outcome.hosts, elapsed_s, seed, outcome.bound_s)
@@ -200,7 +213,7 @@ def hosts_of(instance: Instance, assignment: Mapping[str, str]) -> npt.NDArray[n
         if task not in assignment:
             raise GavotteError(f"the assignment has no host for task `{task}`", hint="assign every task")
         if assignment[task] not in at:
-            raise GavotteError(f"task `{task}` is assigned to `{assignment[task]}`, which is no host of the network")
+            raise GavotteError(f"task `{task}` is assigned to `{assignment[task]}`, which is not a host of the network")
     for stranger in sorted(assignment.keys() - set(instance.tasks)):
         raise GavotteError(f"the assignment names task `{stranger}`, which no application has", hint="remove it")
     return np.array([at[assignment[task]] for task in instance.tasks], dtype=np.uint32)
@@ -214,7 +227,7 @@ def check_sharing(sharing: str | None) -> None:
     """
     models = get_args(Sharing)
     if sharing is not None and sharing not in models:
-        raise GavotteError(f"there is no sharing model `{sharing}`", hint=f"use {', '.join(models)}")
+        raise GavotteError(f"unknown sharing `{sharing}`", hint=f"use {', '.join(models)}")
 
 
 def _instance(
@@ -223,7 +236,7 @@ def _instance(
     sharing: str | None,
     allowed: Mapping[str, Sequence[str]] | None,
     running: Sequence[Running],
-    limits: Limits = NO_LIMITS,
+    limits: PlacementLimits = NO_LIMITS,
 ) -> Instance:
     check_apps(apps)
     check_sharing(sharing)
@@ -242,7 +255,7 @@ def _placement(
 ) -> Placement:
     completion = instance.core.evaluate(hosts)
     if not math.isfinite(completion.seconds):
-        raise GavotteError(f"the {told(completion.bottleneck)} would never end", hint="correct the rate")
+        raise GavotteError(f"the {told(completion.bottleneck)} would take forever", hint="correct its rate")
     bound_s = max(instance.core.bound_s(), bound_s)
     return Placement(
         apps=[app.name for app in apps],

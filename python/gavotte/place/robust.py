@@ -29,7 +29,7 @@ def worst_case(network: Network) -> Network:
         host.egress_low_bps is None and host.ingress_low_bps is None for host in network.hosts
     ):
         raise GavotteError(
-            "the network has no rate intervals", hint="give it `rate_low_bps`, or hosts `egress_low_bps`"
+            "the network has no intervals of rates", hint="add `rate_low_bps`, or `egress_low_bps` of hosts"
         )
     rates = network.rate_bps
     if network.rate_low_bps:

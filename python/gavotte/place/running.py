@@ -32,7 +32,7 @@ class Running:
             GavotteError: when `share` is not from 0 to 1.
         """
         if not 0.0 <= self.share <= 1.0:
-            raise GavotteError(f"{self.share} of the transfers is still to come", hint="use a share from 0 to 1")
+            raise GavotteError(f"the share of the transfers still to come is {self.share}", hint="use 0 to 1")
 
     def host(self, app: App, task: str) -> str:
         """Where a task of one of `apps` runs.
@@ -44,7 +44,7 @@ class Running:
         if key not in self.placement.assignment:
             raise GavotteError(
                 f"the placement of running applications has no host for task `{key}`",
-                hint="give the App and the Placement that belong together",
+                hint="use an App and a Placement that belong together",
             )
         return self.placement.assignment[key]
 
@@ -86,5 +86,5 @@ def room_taken(network: Network, running: Sequence[Running]) -> tuple[list[float
 
 def _index(at: dict[str, int], host: str) -> int:
     if host not in at:
-        raise GavotteError(f"a running task is on `{host}`, which is no host of the network")
+        raise GavotteError(f"a running task is on `{host}`, which is not a host of the network")
     return at[host]

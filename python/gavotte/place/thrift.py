@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.network import Network
-from gavotte.place.columns import NO_LIMITS, Limits
+from gavotte.place.columns import NO_LIMITS, PlacementLimits
 from gavotte.place.placing import Answer
+
+logger = logging.getLogger(__name__)
 
 GOALS = ("time", "hosts", "price")
 
@@ -20,8 +23,8 @@ def spend(
     network: Network,
     goal: str,
     within: float,
-    decide: Callable[[Limits], Answer],
-    limits: Limits = NO_LIMITS,
+    decide: Callable[[PlacementLimits], Answer],
+    limits: PlacementLimits = NO_LIMITS,
 ) -> Answer:
     """Finds the least completion time, or the fewest hosts or the lowest price at little more than that.
 
@@ -40,27 +43,28 @@ def spend(
         GavotteError: when the goal or the share makes no sense.
     """
     if goal not in GOALS:
-        raise GavotteError(f"there is no goal `{goal}`", hint=f"use {', '.join(GOALS)}")
+        raise GavotteError(f"unknown goal `{goal}`", hint=f"use {', '.join(GOALS)}")
     if not 0 <= within < 1e6:
-        raise GavotteError(f"within {within:g} of the least time makes no sense", hint="use 0 or more, such as 0.05")
+        raise GavotteError(f"cannot stay within {within:g} of the least time", hint="use 0 or more, e.g. 0.05")
     if goal == "price" and not network.price_usd_per_gb and not any(host.price_usd for host in network.hosts):
-        raise GavotteError("the network has no prices", hint="give it `price_usd_per_gb`, or hosts `price_usd`")
+        raise GavotteError("the network has no prices", hint="add `price_usd_per_gb`, or `price_usd` of hosts")
     best = decide(limits)
     if goal == "time":
         return best
     most_s = best.placement.completion_s * (1 + within)
 
-    def tried(limit: Limits) -> Answer | None:
+    def tried(limit: PlacementLimits) -> Answer | None:
         try:
             answer = decide(limit)
-        except InfeasibleError:
+        except InfeasibleError as error:
+            logger.debug("%s leaves no room: %s", limit, error)
             return None
         return answer if answer.placement.completion_s <= most_s * (1 + 1e-9) else None
 
     return _fewest(best, tried, limits) if goal == "hosts" else _cheapest(best, tried, limits)
 
 
-def _fewest(best: Answer, tried: Callable[[Limits], Answer | None], limits: Limits) -> Answer:
+def _fewest(best: Answer, tried: Callable[[PlacementLimits], Answer | None], limits: PlacementLimits) -> Answer:
     too_few = 0
     while (used := len(set(best.placement.assignment.values()))) - too_few > 1:
         most = (used + too_few) // 2
@@ -72,7 +76,7 @@ def _fewest(best: Answer, tried: Callable[[Limits], Answer | None], limits: Limi
     return best
 
 
-def _cheapest(best: Answer, tried: Callable[[Limits], Answer | None], limits: Limits) -> Answer:
+def _cheapest(best: Answer, tried: Callable[[PlacementLimits], Answer | None], limits: PlacementLimits) -> Answer:
     too_low = 0.0
     for _ in range(PRICE_STEPS):
         if best.price_usd <= too_low:

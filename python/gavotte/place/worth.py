@@ -106,9 +106,9 @@ def worth(
         GavotteError: when the error is not from 0 to 1, the floor is no time, or the Placement is not of the Apps.
     """
     if not 0 <= rate_error < 1:
-        raise GavotteError(f"a relative rate error of {rate_error:g} makes no sense", hint="use 0 to 1")
+        raise GavotteError(f"a relative rate error of {rate_error:g} is out of range", hint="use 0 to 1")
     if not 0 <= least_saving_s < math.inf:
-        raise GavotteError(f"a least saving of {least_saving_s:g} s makes no sense", hint="use 0 or more seconds")
+        raise GavotteError(f"a least saving of {least_saving_s:g} s is out of range", hint="use 0 or more seconds")
     sharing = sharing or network.sharing
     instance = build_instance(network, apps, sharing)
     ours = hosts_of(instance, placement.assignment)
@@ -178,16 +178,16 @@ def skew(apps: Sequence[App]) -> float:
 def _reason(gain: float, low: float, rate_error: float, stake: _Stake, names: Sequence[str]) -> str:
     """Why it is not worth it; empty if it is."""
     if stake.baseline_s == 0:
-        return f"nothing of {', '.join(names)} has to cross a limited link: any placement will do"
+        return f"no bytes of {', '.join(names)} cross a limited link: any placement will do"
     if gain < 0:
-        return f"this placement is {-gain:.0%} later than placing blindly; use --method auto"
+        return f"this placement is {-gain:.0%} slower than placing blindly; use --method auto"
     if stake.saving_s < stake.least_s:
         return (
             f"only {stake.saving_s:.2g} s of {stake.baseline_s:.2g} s are at stake, below the floor of "
             f"{stake.least_s:g} s: any placement will do"
         )
     if low <= 0:
-        return f"the expected gain of {gain:.0%} may be none (from {low:.0%} on): any placement will do"
+        return f"the expected gain of {gain:.0%} may be chance (at worst {low:.0%}): any placement will do"
     if gain < rate_error:
         return (
             f"the expected gain of {gain:.0%} is below the {rate_error:.0%} error of the rates: any placement will do"

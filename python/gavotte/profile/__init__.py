@@ -1,11 +1,22 @@
-"""Profile: from an application's traffic to its App, the bytes that each task sends to each other.
+"""From an application's traffic to its App: the bytes that each task sends to each other.
 
-One reader a source of traffic. `from_pcap` reads what tcpdump or Wireshark captured while the application ran,
-`from_mpip` what mpiP counted inside an MPI program.
+Each source of traffic is one file in `sources` and returns one `Traffic`; `profile` turns that into an App.
 """
 
-from gavotte.profile.addresses import parse_task, read_addresses
-from gavotte.profile.mpip import from_mpip
-from gavotte.profile.pcap import Profile, ProfileReport, from_pcap
+from gavotte.profile.naming import parse_task, read_tasks
+from gavotte.profile.profiling import Profile, app_of, profile
+from gavotte.profile.sources import SOURCES, Source
+from gavotte.profile.traffic import Count, Span, Traffic
 
-__all__ = ["Profile", "ProfileReport", "from_mpip", "from_pcap", "parse_task", "read_addresses"]
+__all__ = [
+    "SOURCES",
+    "Count",
+    "Profile",
+    "Source",
+    "Span",
+    "Traffic",
+    "app_of",
+    "parse_task",
+    "profile",
+    "read_tasks",
+]

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
 import jinja2
-import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
 
+from gavotte import _core
+from gavotte.errors import GavotteError
 from gavotte.formats.app import App
+from gavotte.formats.history import History, Ints
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
-from gavotte.formats.rates import format_rate
+from gavotte.formats.rates import format_bytes, format_rate
 from gavotte.formats.reading import write_text
-from gavotte.report.figures import heat_map, placement_picture
+from gavotte.report.grid import Grid, Told, grid, shortened, told_numbers
+from gavotte.report.traffic import SUNSET, Busy, Ring, busy, host_bytes, ring
+from gavotte.report.trust import SOUND, WORDS, aligned, over_time, standing, utc
+from gavotte.terms.norm import TOLERANCE
+
+Bools = npt.NDArray[np.bool_]
+
+TASKS = 512
+"""Of an application's own at most."""
+ROWS = 20
+"""Of a table; more are folded away."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One placement and, where it was run, what it took.
+    """One placement and, where it was run or simulated, what it took.
 
     Attributes:
         placement: with its prediction.
@@ -29,51 +44,151 @@ class Outcome:
     """
 
     placement: Placement
-    measured_s: float | None
+    measured_s: float | None = None
     simulated_s: float | None = None
+
+
+@dataclass(frozen=True)
+class _Section:
+    """One placement as drawn; its applications in its own order."""
+
+    outcome: Outcome
+    ring: Ring
+    busy: list[Busy]
 
 
 def report(
     path: str | Path,
-    *,
-    title: str,
     network: Network,
-    apps: Sequence[App],
-    outcomes: Sequence[Outcome],
-    facts: Mapping[str, str],
+    *,
+    history: History | None = None,
+    apps: Sequence[App] = (),
+    outcomes: Sequence[Outcome] = (),
+    title: str = "",
+    facts: Mapping[str, str] | None = None,
+    made_s: float | None = None,
 ) -> None:
-    """Writes the page, whole or not at all.
+    """Writes one HTML page that needs nothing else, whole or not at all.
 
     Args:
         path: the HTML file.
+        network: what is believed of the network.
+        history: what it was learnt from: adds proofs of single pairs, and how snapshots differed.
+        apps: what was placed; without placements, their own traffic is shown.
+        outcomes: each placement of them to compare.
         title: its heading.
-        network: what was measured.
-        apps: what was placed.
-        outcomes: each placement tried.
-        facts: label to value, shown on top: seed, machine, versions, sample counts.
+        facts: label to value, shown on top.
+        made_s: Unix time for the page's date; None = now.
+
+    Raises:
+        GavotteError: when they do not belong together.
     """
-    scale_s = max((o.placement.completion_s for o in outcomes), default=1.0)
-    # Readable text in the SVG, and identifiers that repeat from run to run.
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "gavotte", "font.family": "sans-serif"}):
-        pictures = [placement_picture(network, apps, outcome.placement, scale_s=scale_s) for outcome in outcomes]
-        rates = heat_map(network)
-    source = resources.files("gavotte.report").joinpath("page.html.jinja").read_text(encoding="utf-8")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    page = environment.from_string(source).render(
-        title=title,
-        facts=dict(facts),
-        outcomes=list(zip(outcomes, pictures, strict=True)),
-        hosts=[
-            {
-                "name": host.name,
-                "machine": host.machine or "",
-                "cpus": f"{host.cpus:g}",
-                "egress": format_rate(host.egress_bps) if host.egress_bps else "unknown",
-                "ingress": format_rate(host.ingress_bps) if host.ingress_bps else "unknown",
-            }
-            for host in network.hosts
-        ],
-        heat_map=rates,
-        longest_s=max([o.measured_s or 0.0 for o in outcomes] + [o.placement.completion_s for o in outcomes] + [1e-9]),
+    past = None if history is None else aligned(history, network)
+    whole = [replace(outcome, placement=_checked(outcome.placement, network)) for outcome in outcomes]
+    scale_s = max((o.placement.completion_s for o in whole), default=0.0) or 1e-9
+    sections = []
+    for outcome in whole:
+        named = [app for app in apps if app.name in outcome.placement.apps]
+        loads = host_bytes(outcome.placement.in_order(named), outcome.placement)
+        picture = ring(network, outcome.placement, loads, scale_s)
+        sections.append(_Section(outcome, picture, busy(network, outcome.placement, loads)))
+    word = standing(network, past)
+    doubtful = ~np.isin(word, SOUND) & ~np.eye(len(network.hosts), dtype=bool)
+    unknown = WORDS.index("not known")
+    page = _template().render(
+        title=title or f"Network of {len(network.hosts)} hosts",
+        facts=_facts(network, past, apps, int(doubtful.sum())) | dict(facts or {}),
+        made=utc(time.time() if made_s is None else made_s),
+        version=_core.version(),
+        network=network,
+        short=dict(zip(network.names, shortened(network.names), strict=True)),
+        rates=_rates(network, past, word, doubtful & (word != unknown)),
+        snapshots=[] if past is None else over_time(network, past),
+        traffic=[] if outcomes else [(app, _traffic(app)) for app in apps],
+        sections=sections,
+        scale_s=scale_s,
+        longest_s=max([o.measured_s or 0.0 for o in whole] + [o.simulated_s or 0.0 for o in whole] + [scale_s]),
+        sunset=SUNSET,
+        rows=ROWS,
+        tolerance=TOLERANCE,
     )
     write_text(path, page)
+
+
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"rate": lambda rate_bps: format_rate(rate_bps) if rate_bps else "-", "size": format_bytes}
+    return environment.from_string(resources.files("gavotte.report").joinpath("page.html.jinja").read_text("utf-8"))
+
+
+def _checked(placement: Placement, network: Network) -> Placement:
+    names = set(network.names)
+    for task, host in placement.assignment.items():
+        if host not in names:
+            raise GavotteError(
+                f"task `{task}` is placed on `{host}`, which is not a host of the network",
+                hint="use the Network that it was made for",
+            )
+    return placement
+
+
+def _facts(network: Network, history: History | None, apps: Sequence[App], doubtful: int) -> dict[str, str]:
+    size = len(network.hosts)
+    rates = network.to_numpy()
+    known = rates[np.isfinite(rates)]
+    facts = {
+        "hosts": f"{size} on {len({host.machine or host.name for host in network.hosts})} machines",
+        "pairs": f"{known.size} of {size * (size - 1)} known, {doubtful} doubtful",
+    }
+    if known.size:
+        low, middle, high = (format_rate(float(rate)) for rate in np.quantile(known, (0.1, 0.5, 0.9)))
+        facts["rates"] = f"{middle} in the median, a tenth below {low}, a tenth above {high} (TCP goodput)"
+    facts["shared"] = {
+        "hose": "what a host sends, and what it receives",
+        "pipe": "nothing: each pair has a path of its own",
+        "groups": "links of hosts, machines and racks",
+    }[network.sharing]
+    if history is not None:
+        first, last = utc(float(history.time_s[0])), utc(float(history.time_s[-1]))
+        facts["measured"] = (
+            f"{history.snapshots} snapshot{'s' * (history.snapshots != 1)}, {first}"
+            + (f" to {last}" if last != first else "")
+            + (f", by {history.method}" if history.method else "")
+        )
+    for app in apps:
+        facts[f"application {app.name}"] = f"{len(app.task)} tasks, {format_bytes(app.total_bytes)}"
+    return facts
+
+
+def _rates(network: Network, history: History | None, word: Ints, doubtful: Bools) -> Grid:
+    rates = network.to_numpy()
+    low = network.to_numpy("rate_low_bps")
+    most = float(np.nanmax(rates)) if np.isfinite(rates).any() else 1e6
+    unit, scale = next(((u, s) for u, s in (("kbit/s", 1e3), ("Mbit/s", 1e6)) if most < 1e5 * s), ("Gbit/s", 1e9))
+    told = [
+        Told("rate", told_numbers(rates / scale), unit=unit),
+        Told("95 % interval", told_numbers(low / scale), told_numbers(rates**2 / low / scale), unit),
+        Told("latency", told_numbers(1e3 * network.to_numpy("latency_s")), unit="ms"),
+        Told("", word.ravel().tolist(), words=WORDS),
+    ]
+    if history is not None:
+        told.append(Told("snapshots", np.isfinite(history.beta_Bps).sum(axis=0).ravel().tolist()))
+    return grid(network.names, rates / scale, unit, told=told, doubtful=doubtful)
+
+
+def _traffic(app: App) -> Grid | None:
+    """Bytes between the tasks; None of too many."""
+    if len(app.task) > TASKS:
+        return None
+    index = {task.name: i for i, task in enumerate(app.task)}
+    sizes = np.full((len(index), len(index)), np.nan)
+    for transfer in app.transfer:
+        if transfer.bytes:
+            i, j = index[transfer.source], index[transfer.target]
+            sizes[i, j] = np.nansum([sizes[i, j], transfer.bytes])
+    most = float(np.nanmax(sizes)) if np.isfinite(sizes).any() else 1.0
+    unit, scale = next(((u, s) for u, s in (("B", 1.0), ("kB", 1e3), ("MB", 1e6)) if most < 1e5 * s), ("GB", 1e9))
+    told = [Told("bytes", told_numbers(sizes / scale), unit=unit)]
+    return grid([task.name for task in app.task], sizes / scale, unit, told=told, empty=(255, 255, 255))

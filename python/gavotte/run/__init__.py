@@ -1,6 +1,6 @@
 """Runs a placement with real bytes: a Placement and its Apps go in, measured completion times come out."""
 
 from gavotte.run.replay import RunResult, TransferResult, run
-from gavotte.run.schedule import Schedule, schedule
+from gavotte.run.transfers import HostTransfer, HostTransfers, host_transfers
 
-__all__ = ["RunResult", "Schedule", "TransferResult", "run", "schedule"]
+__all__ = ["HostTransfer", "HostTransfers", "RunResult", "TransferResult", "host_transfers", "run"]

@@ -1,30 +1,28 @@
-"""Replays a schedule over the agents, phase by phase."""
+"""Replays the transfers of a placement over the agents, phase by phase."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from gavotte.agents import Budget, Fleet, enrolled
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.replaying import CONNECT_S, replay
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.placement import Placement
 from gavotte.formats.record import Record
-from gavotte.run.schedule import Move, Schedule, schedule
+from gavotte.run.transfers import HostTransfer, HostTransfers, host_transfers
+from gavotte.tables import Tabular
+from gavotte.terms import Progress
 
 CONGESTION = "cubic"
 """Pinned on every socket and recorded: hosts differ in their default."""
-
-CONNECT_S = 30.0
-"""How long the transfers of one phase may take to connect."""
-
-Progress = Callable[[int, int], None]
-"""Called with (bytes confirmed, bytes in all)."""
 
 
 @dataclass(frozen=True)
@@ -32,20 +30,20 @@ class TransferResult:
     """One transfer as it went.
 
     Attributes:
-        move: what was sent.
+        transfer: what was sent.
         start_s: seconds since its phase began.
         finish_s: seconds since its phase began, when the last byte was confirmed.
         retransmits: TCP segments sent again.
     """
 
-    move: Move
+    transfer: HostTransfer
     start_s: float
     finish_s: float
     retransmits: int
 
 
 @dataclass
-class RunResult:
+class RunResult(Tabular):
     """What a run measured. All times in seconds.
 
     Attributes:
@@ -65,6 +63,22 @@ class RunResult:
     bytes: int = 0
     congestion: str = CONGESTION
     time_s: float = 0.0
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One row a transfer."""
+        return [
+            {
+                "source": done.transfer.source_task,
+                "target": done.transfer.target_task,
+                "source_host": done.transfer.source,
+                "target_host": done.transfer.target,
+                "bytes": done.transfer.bytes,
+                "start_s": done.start_s,
+                "finish_s": done.finish_s,
+                "retransmits": done.retransmits,
+            }
+            for done in self.transfers
+        ]
 
     def records(self, placement: Placement) -> list[Record]:
         """The run as samples: the whole, each application, each task."""
@@ -107,13 +121,13 @@ def run(
         GavotteError: when placement, applications and inventory do not belong together.
         AgentError: when a host fails before all bytes arrived.
     """
-    todo = schedule(placement, apps)
+    todo = host_transfers(placement, apps)
     known = {host.name: host for host in inventory.host}
     for key, host in placement.assignment.items():
         if host not in known:
-            raise GavotteError(f"task {key!r} is placed on {host!r}, which is no host of the inventory")
+            raise GavotteError(f"task `{key}` is placed on `{host}`, which is not a host of the inventory")
     result = RunResult(time_s=time.time(), tasks={key: 0.0 for keys in todo.tasks for key in keys})
-    if not todo.moves:
+    if not todo.transfers:
         result.apps = dict.fromkeys(placement.apps, 0.0)
         return result
     used = inventory.model_copy(update={"host": [known[name] for name in todo.hosts]})
@@ -122,7 +136,8 @@ def run(
         max_bytes=max(todo.bytes_sent(host) for host in todo.hosts) + (1 << 20),
         max_seconds=max(todo.arrivals_s) + sum(todo.phases) * (max_seconds + CONNECT_S),
     )
-    with enrolled(used, budget) as fleet:
+    purpose = f"run {', '.join(placement.apps)}"
+    with enrolled(used, budget, purpose=purpose, shared=True) as fleet:
         if fleet.missing:
             name, reason = next(iter(fleet.missing.items()))
             raise AgentError(f"host {name} of the placement cannot be used: {reason}")
@@ -136,7 +151,7 @@ class _Replay:
     def __init__(
         self,
         fleet: Fleet,
-        todo: Schedule,
+        todo: HostTransfers,
         names: Sequence[str],
         result: RunResult,
         max_seconds: float,
@@ -148,7 +163,7 @@ class _Replay:
         self._result = result
         self._max_seconds = max_seconds
         self._progress = progress
-        self._total = sum(move.bytes for move in todo.moves)
+        self._total = sum(each.bytes for each in todo.transfers)
         self._lock = threading.Lock()
         self._errors: list[BaseException] = []
         self._stop = threading.Event()
@@ -184,58 +199,39 @@ class _Replay:
             return
         elapsed_s = 0.0
         for phase in range(self._todo.phases[number]):
-            moves = [m for m in self._todo.moves if m.app == number and m.phase == phase]
-            if not moves or self._stop.is_set():
+            todo = [each for each in self._todo.transfers if each.app == number and each.phase == phase]
+            if not todo or self._stop.is_set():
                 continue
-            done = self._phase(f"{number}-{phase}", moves)
+            done = self._phase(todo)
             with self._lock:
-                for transfer in done:
-                    for key in (transfer.move.source_task, transfer.move.target_task):
-                        finish_s = elapsed_s + transfer.finish_s
+                for result in done:
+                    for key in (result.transfer.source_task, result.transfer.target_task):
+                        finish_s = elapsed_s + result.finish_s
                         self._result.tasks[key] = max(self._result.tasks[key], finish_s)
-            elapsed_s += max(transfer.finish_s for transfer in done)
+            elapsed_s += max(result.finish_s for result in done)
         self._result.apps[self._names[number]] = elapsed_s
 
-    def _phase(self, replay_id: str, moves: list[Move]) -> list[TransferResult]:
-        by_source: dict[str, list[Move]] = defaultdict(list)
-        for move in moves:
-            by_source[move.source].append(move)
-        by_id = {move.id: move for move in moves}
-        requests = {
-            source: pb.ReplayRequest(
-                run_id=self._fleet.run_id,
-                replay_id=replay_id,
-                transfers=[pb.Transfer(id=m.id, target=m.target, bytes=m.bytes) for m in own],
-                congestion=CONGESTION,
-                max_seconds=self._max_seconds,
-            )
-            for source, own in by_source.items()
-        }
-        waiting = set(by_source)
-        done: list[TransferResult] = []
-        for source, reply in self._fleet.replay(requests, deadline_s=self._max_seconds + CONNECT_S):
-            if isinstance(reply, AgentError):
-                raise reply
-            if reply.HasField("ready"):
-                waiting.discard(source)
-                if not waiting:
-                    self._fleet.start(by_source, replay_id)
-                continue
-            move = by_id.pop(reply.done.id)
-            if reply.done.error:
-                raise AgentError(
-                    f"transfer {move.source_task} to {move.target_task} ({move.source} to {move.target}) failed: "
-                    f"{reply.done.error}"
-                )
-            done.append(TransferResult(move, reply.done.start_s, reply.done.finish_s, reply.done.retransmits))
-            self._count(done[-1])
-        if by_id:
-            raise AgentError(f"{len(by_id)} of {len(moves)} transfers were never confirmed")
-        return done
+    def _phase(self, todo: list[HostTransfer]) -> list[TransferResult]:
+        asked: dict[str, list[pb.Transfer]] = defaultdict(list)
+        for each in todo:
+            asked[each.source].append(pb.Transfer(id=each.id, target=each.target, bytes=each.bytes))
+        by_id = {each.id: each for each in todo}
+        results: list[TransferResult] = []
+        for _, done in replay(self._fleet, asked, congestion=CONGESTION, max_seconds=self._max_seconds):
+            if isinstance(done, AgentError):
+                raise done
+            transfer = by_id[done.id]
+            if done.error:
+                tasks = f"{transfer.source_task} to {transfer.target_task}"
+                hosts = f"{transfer.source} to {transfer.target}"
+                raise AgentError(f"transfer {tasks} ({hosts}) failed: {done.error}", failure=done.failure)
+            results.append(TransferResult(transfer, done.start_s, done.finish_s, done.retransmits))
+            self._count(results[-1])
+        return results
 
-    def _count(self, transfer: TransferResult) -> None:
+    def _count(self, result: TransferResult) -> None:
         with self._lock:
-            self._result.transfers.append(transfer)
-            self._result.bytes += transfer.move.bytes
+            self._result.transfers.append(result)
+            self._result.bytes += result.transfer.bytes
             if self._progress is not None:
                 self._progress(self._result.bytes, self._total)

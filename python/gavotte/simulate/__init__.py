@@ -1,6 +1,6 @@
 """Says when flows finish on a network that they share max-min fairly: Topology or Network and flows in, times out."""
 
-from gavotte.simulate.advancing import Advance, Progress
+from gavotte.simulate.advancing import Advance, Underway
 from gavotte.simulate.background import parse_on_off, parse_poisson
 from gavotte.simulate.flows import Background, Flows, read_flows, write_finish
 from gavotte.simulate.placement import PlacementSimulation, replay_placement, simulate_placement
@@ -14,8 +14,8 @@ __all__ = [
     "Flows",
     "LinkUse",
     "PlacementSimulation",
-    "Progress",
     "Simulation",
+    "Underway",
     "host_names",
     "parse_on_off",
     "parse_poisson",

@@ -21,7 +21,7 @@ _DONE_BYTES = 1e-6
 
 
 @dataclass(frozen=True)
-class Progress:
+class Underway:
     """Where applications stand.
 
     Attributes:
@@ -61,7 +61,7 @@ class Advance:
         *,
         pause_s: Sequence[float] = (),
         for_s: float = math.inf,
-    ) -> Progress:
+    ) -> Underway:
         """Lets applications run.
 
         The transfers of an application's lowest phase that has bytes left run together, then the next phase. Arrival
@@ -96,7 +96,7 @@ class Advance:
             finish_s[np.isinf(finish_s) & ~todo.waiting()] = now_s
             if last:
                 break
-        return Progress(todo.apps_left(), finish_s.tolist())
+        return Underway(todo.apps_left(), finish_s.tolist())
 
 
 class _Todo:
@@ -160,7 +160,7 @@ def _host(app: App, task: str, assignment: Mapping[str, str], host_at: Mapping[s
         raise GavotteError(f"task `{task}` of `{app.name}` has no host", hint="assign every task")
     if host not in host_at:
         raise GavotteError(
-            f"task `{task}` of `{app.name}` is on `{host}`, which is no host of the network",
-            hint="give the Network that it was placed on",
+            f"task `{task}` of `{app.name}` is on `{host}`, which is not a host of the network",
+            hint="use the Network that it was made for",
         )
     return host_at[host]

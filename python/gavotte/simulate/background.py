@@ -29,7 +29,7 @@ def parse_poisson(text: str, hosts: Sequence[str]) -> list[Background]:
     Raises:
         GavotteError: naming the part that is wrong.
     """
-    where = f"background {text!r}"
+    where = f"background `{text}`"
     pairs, (per_s, size), cap_bps = _parts(text, hosts, where, "SOURCE:TARGET:PER_S:SIZE[:CAP]")
     pattern = (_positive(per_s, where, "arrivals per second"), float(_as(parse_size, size, where)))
     return [Background(source, target, poisson=pattern, cap_bps=cap_bps) for source, target in pairs]
@@ -48,7 +48,7 @@ def parse_on_off(text: str, hosts: Sequence[str]) -> list[Background]:
     Raises:
         GavotteError: naming the part that is wrong.
     """
-    where = f"background {text!r}"
+    where = f"background `{text}`"
     pairs, (on_s, off_s), cap_bps = _parts(text, hosts, where, "SOURCE:TARGET:ON_S:OFF_S[:CAP]")
     pattern = (_positive(on_s, where, "seconds of sending"), _positive(off_s, where, "seconds of rest"))
     return [Background(source, target, on_off=pattern, cap_bps=cap_bps) for source, target in pairs]
@@ -59,11 +59,11 @@ def _parts(
 ) -> tuple[list[tuple[int, int]], tuple[str, str], float]:
     parts = text.split(":")
     if len(parts) not in (4, 5):
-        raise GavotteError(f"{where} has {len(parts)} parts", hint=f"write {form}")
+        raise GavotteError(f"{where} has {len(parts)} parts", hint=f"use {form}")
     sources, targets = (_hosts(name, hosts, where) for name in parts[:2])
     pairs = [(source, target) for source in sources for target in targets if source != target]
     if not pairs:
-        raise GavotteError(f"{where} goes from a host to itself", hint="name two hosts")
+        raise GavotteError(f"{where} goes from a host to itself", hint="use two hosts")
     cap_bps = _as(parse_rate, parts[4], where) if len(parts) == 5 else math.inf
     return pairs, (parts[2], parts[3]), cap_bps
 
@@ -72,7 +72,7 @@ def _hosts(name: str, hosts: Sequence[str], where: str) -> Sequence[int]:
     if name == ANY:
         return range(len(hosts))
     if name not in hosts:
-        raise GavotteError(f"{where}: there is no host {name!r}", hint=f"use a name of the network, or {ANY} for each")
+        raise GavotteError(f"{where}: no host `{name}`", hint=f"use a host of the network, or {ANY} for each")
     return [hosts.index(name)]
 
 
@@ -82,7 +82,7 @@ def _positive(text: str, where: str, what: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
-        raise GavotteError(f"{where}: {text!r} is no number of {what}", hint="write a number above 0")
+        raise GavotteError(f"{where}: `{text}` is not a number of {what}", hint="use a number above 0")
     return value
 
 

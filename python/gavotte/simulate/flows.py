@@ -133,5 +133,11 @@ def read_flows(path: str | Path, hosts: Sequence[str]) -> Flows:
 
 
 def write_finish(path: str | Path, ids: Sequence[str], finish_s: Floats) -> None:
-    """Writes finish times as `id,finish_s`, whole or not at all; a flow that never finished has an empty time."""
+    """Writes finish times as `id,finish_s`, whole or not at all.
+
+    Args:
+        path: the CSV file.
+        ids: of F flows.
+        finish_s: (F,) seconds; NaN = never, written as an empty time.
+    """
     write_bytes(path, _core.format_finish(list(ids), np.ascontiguousarray(finish_s, dtype=np.float64)))

@@ -13,12 +13,12 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
-from gavotte.formats.rates import GOODPUT_PER_WIRE
 from gavotte.formats.topology import Topology
 from gavotte.simulate.flows import Background, Flows
 from gavotte.simulate.platform import host_names
 from gavotte.simulate.roundtrips import tcp_weights
 from gavotte.simulate.simulating import Simulation, simulate
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 
 @dataclass(frozen=True)
@@ -178,10 +178,10 @@ class _Schedule:
     def _host(self, placement: Placement, key: str) -> int:
         host = placement.assignment.get(key)
         if host is None:
-            raise GavotteError(f"the placement has no host for task {key!r}", hint="place the application again")
+            raise GavotteError(f"the placement has no host for task `{key}`", hint="place the application again")
         if host not in self._host_at:
             raise GavotteError(
-                f"task {key!r} is placed on {host!r}, which is no host of the network",
-                hint="give the Network that it was placed on",
+                f"task `{key}` is placed on `{host}`, which is not a host of the network",
+                hint="use the Network that it was made for",
             )
         return self._host_at[host]

@@ -7,12 +7,12 @@ full queues that the data and its acknowledgements pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 from gavotte.formats.topology import Topology
@@ -29,9 +29,6 @@ Indices = npt.NDArray[np.int64]
 _FULL = 0.999
 _ROUNDS = 12
 """Shares decide which queues are full, and these the shares; halving each step settles that well before."""
-
-Link = tuple[Hashable, float]
-"""What names a link, and its rate in bit/s."""
 
 
 def tcp_weights(
@@ -70,7 +67,7 @@ def tcp_weights(
         raise GavotteError(str(error)) from None
     if not len(flows):
         return own
-    there, back, limit_bps = _incidence(network, flows, payload_share)
+    there, back, limit_bps = _incidence(platform, flows)
     for _ in range(_ROUNDS):
         share_bps = platform.rates(replace(flows, weight=weight))
         load_bps = np.bincount(there[0], share_bps[there[1]], len(limit_bps))
@@ -84,88 +81,18 @@ def tcp_weights(
 
 
 def _incidence(
-    network: Topology | Network, flows: Flows, payload_share: float
+    platform: _core.Platform, flows: Flows
 ) -> tuple[tuple[Indices, Indices], tuple[Indices, Indices], Floats]:
     """Pairs of link and flow: those that data pass, those that acknowledgements pass; and the links' rates."""
-    path = _topology_path(network, payload_share) if isinstance(network, Topology) else _network_path(network)
-    number: dict[Hashable, int] = {}
+    number: dict[int, int] = {}
     limit_bps: list[float] = []
     pairs: list[list[tuple[int, int]]] = [[], []]
     for flow, ends in enumerate(zip(flows.source.tolist(), flows.target.tolist(), strict=True)):
         for found, (source, target) in zip(pairs, (ends, ends[::-1]), strict=True):
-            if source == target:
-                continue
-            for name, bps in path(source, target):
-                if name not in number:
-                    number[name] = len(number)
+            for link, bps in platform.links(source, target):
+                if link not in number:
+                    number[link] = len(number)
                     limit_bps.append(bps)
-                found.append((number[name], flow))
+                found.append((number[link], flow))
     there, back = (np.array(found, np.int64).reshape(-1, 2) for found in pairs)
     return (there[:, 0], there[:, 1]), (back[:, 0], back[:, 1]), np.array(limit_bps)
-
-
-Path = Callable[[int, int], Sequence[Link]]
-
-
-def _limited(links: Iterator[tuple[Hashable, float | None]], share: float = 1.0) -> list[Link]:
-    return [(name, bps * share) for name, bps in links if bps is not None]
-
-
-def _topology_path(topology: Topology, payload_share: float) -> Path:
-    switches = {switch.name: switch for switch in topology.switch}
-    machines = {machine.name: machine for machine in topology.machine}
-
-    def above(name: str | None) -> list[str]:
-        """The switch and those above it."""
-        names = []
-        while name is not None:
-            names.append(name)
-            name = switches[name].parent
-        return names
-
-    def links(source: int, target: int) -> Iterator[tuple[Hashable, float | None]]:
-        a, b = topology.host[source], topology.host[target]
-        if a.machine is not None and a.machine == b.machine:
-            yield ("inside", source, target), machines[a.machine].machine_rate
-            return
-        near, far = (machines[host.machine].switch if host.machine else host.switch for host in (a, b))
-        up, down = above(near), above(far)
-        yield ("egress", source), a.egress
-        yield ("nic up", a.machine or a.name), machines[a.machine].rate if a.machine else a.rate
-        for name in up:
-            if name not in down:
-                yield ("up", name), switches[name].up
-        for name in down:
-            if name not in up:
-                yield ("down", name), switches[name].down_bps
-        yield ("nic down", b.machine or b.name), machines[b.machine].rate if b.machine else b.rate
-        yield ("ingress", target), b.ingress
-
-    return lambda source, target: _limited(links(source, target), payload_share)
-
-
-def _network_path(network: Network) -> Path:
-    parent = {group.name: group.parent for group in network.groups}
-    around: dict[str, set[str]] = {name: set() for name in network.names}
-    for group in network.groups:
-        for member in group.members:
-            name: str | None = group.name
-            while name is not None:
-                around[member].add(name)
-                name = parent[name]
-
-    def links(source: int, target: int) -> Iterator[tuple[Hashable, float | None]]:
-        a, b = network.hosts[source], network.hosts[target]
-        yield ("pair", source, target), network.rate_bps[source][target]
-        if network.sharing == "pipe" or (a.machine is not None and a.machine == b.machine):
-            return
-        yield ("egress", source), a.egress_bps
-        yield ("ingress", target), b.ingress_bps
-        if network.sharing == "groups":
-            for group in network.groups:
-                if group.name in around[a.name] - around[b.name]:
-                    yield ("up", group.name), group.up_bps
-                if group.name in around[b.name] - around[a.name]:
-                    yield ("down", group.name), group.down_bps
-
-    return lambda source, target: _limited(links(source, target))

@@ -16,6 +16,7 @@ from gavotte.formats.topology import Topology
 from gavotte.simulate.flows import Background, Floats, Flows
 from gavotte.simulate.platform import build_platform
 from gavotte.simulate.roundtrips import tcp_weights
+from gavotte.tables import Tabular
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class LinkUse:
 
 
 @dataclass(frozen=True)
-class Simulation:
+class Simulation(Tabular):
     """What a simulation tells.
 
     Attributes:
@@ -58,6 +59,14 @@ class Simulation:
     end_s: float
     events: int
     seed: int
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One row a flow: start_s, finish_s, and the name of its bottleneck or None."""
+        names = [link.name for link in self.links]
+        return [
+            {"start_s": start_s, "finish_s": finish_s, "bottleneck": names[link] if link >= 0 else None}
+            for start_s, finish_s, link in zip(self.start_s, self.finish_s, self.bottleneck, strict=True)
+        ]
 
     @property
     def unfinished(self) -> int:
@@ -104,16 +113,16 @@ def simulate(
         tcp: weigh flows by `tcp_weights`, which suits long flows that are there together.
         until_s: stop here even if flows are left.
         payload_share: share of a Topology's rates that carries the flows' bytes: 1 if they count as the rates do,
-            `formats.rates.GOODPUT_PER_WIRE` for TCP payload over wire rates. A Network's rates are goodput already.
+            `terms.goodput.GOODPUT_PER_WIRE` for TCP payload over wire rates. A Network's rates are goodput already.
         seed: decides the background and which of several equal paths a flow takes.
 
     Raises:
         GavotteError: naming what makes no sense.
     """
     if not 0 < payload_share <= 1:
-        raise GavotteError(f"payload_share is {payload_share}", hint="give a share above 0 and at most 1")
+        raise GavotteError(f"payload_share is {payload_share}", hint="use a share above 0 and at most 1")
     if not 0 <= alpha_s < math.inf:
-        raise GavotteError(f"alpha_s is {alpha_s}", hint="give seconds from 0 on")
+        raise GavotteError(f"alpha_s is {alpha_s}", hint="use 0 or more")
     if alpha_s > 0:
         own_s = 0.0 if flows.startup_s is None else flows.startup_s
         flows = replace(flows, startup_s=np.full(len(flows), alpha_s) + own_s)

@@ -85,7 +85,7 @@ def _batches(stream: Iterable[str], path: str) -> Iterator[Rows]:
                 continue
             if len(row) != len(header):
                 problem = f"has {len(row)} cells where the header has {len(header)}"
-                raise FormatError(path, f"line {reader.line_num}", problem, "write one cell for each column")
+                raise FormatError(path, f"line {reader.line_num}", problem, "use one cell per column")
             rows.append(row)
             numbers.append(reader.line_num)
             if len(rows) == _BATCH:
@@ -98,7 +98,7 @@ def _batches(stream: Iterable[str], path: str) -> Iterator[Rows]:
     except UnicodeDecodeError:
         raise FormatError(path, f"after line {reader.line_num}", "is not UTF-8 text", "save it as UTF-8") from None
     if not header:
-        raise FormatError(path, "", "is empty", f"begin with the line {','.join(COLUMNS)}")
+        raise FormatError(path, "", "is empty", f"start with the line {','.join(COLUMNS)}")
     if rows:
         yield _columns(header, rows, numbers, place)
 
@@ -172,5 +172,5 @@ def _each(
             done.append(read(text))  # noqa: PERF401 - on an error its length tells where
     except (ValueError, OverflowError):
         at = len(done)
-        place.refuse(numbers[at], column, f"is {texts[at][:60]!r}", f"write {wanted}")
+        place.refuse(numbers[at], column, f"is `{texts[at][:60]}`", f"write {wanted}")
     return done

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, NullPool, create_engine, event
 
-from gavotte.store.errors import StoreError, told
+from gavotte.store.errors import StoreError
 from gavotte.store.location import Location
 from gavotte.store.schema import MIGRATIONS, check_version, found_version, migrate
+from gavotte.store.telling import told
 
 CONNECT_S = 10.0
 """How long a server may take to accept a connection."""
@@ -56,7 +57,7 @@ def _check_tables(engine: Engine, location: Location, *, create: bool) -> None:
     if version == len(MIGRATIONS):
         return
     if version is None and not create:
-        raise StoreError(f"{location.shown}: holds no store", hint="`gavotte history import` makes one")
+        raise StoreError(f"{location.shown} is not a store", hint="create one with `gavotte history import`")
     with engine.connect().execution_options(**WRITES) as connection, connection.begin():
         migrate(connection, location)
 
@@ -66,11 +67,12 @@ def _prepare_file(location: Location, *, create: bool, wait_s: float) -> None:
     path = Path(location.path)
     try:
         if path.is_dir():
-            raise StoreError(f"{location.shown}: is a folder", hint="name a file in it")
+            raise StoreError(f"{location.shown} is a folder", hint="name a file in it")
         if not path.exists():
             if not create:
                 raise StoreError(
-                    f"{location.shown}: no such store", hint="check the path; `gavotte history import` makes one"
+                    f"{location.shown}: no such store",
+                    hint="check the path, or create one with `gavotte history import`",
                 )
             if location.default:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

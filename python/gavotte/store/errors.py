@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
-
 from gavotte.errors import GavotteError
-
-if TYPE_CHECKING:
-    from gavotte.store.location import Location
 
 
 class StoreError(GavotteError):
@@ -20,93 +10,4 @@ class StoreError(GavotteError):
 
 
 class DamageError(Exception):
-    """Content that no version of Gavotte wrote; `told` makes a `StoreError` of it."""
-
-
-_SQLITE = {
-    sqlite3.SQLITE_BUSY: ("is being written by another process", "try again when that is done"),
-    sqlite3.SQLITE_LOCKED: ("is being written by another process", "try again when that is done"),
-    sqlite3.SQLITE_FULL: ("the disk is full; nothing of this was written", "free some space and repeat"),
-    sqlite3.SQLITE_CORRUPT: ("is damaged", "restore a copy, or name another store"),
-    sqlite3.SQLITE_NOTADB: ("is not an SQLite database", "name a store, or a file that does not exist yet"),
-    sqlite3.SQLITE_READONLY: ("cannot be written", "check the permissions of the file and its folder"),
-    sqlite3.SQLITE_PERM: ("cannot be opened", "check the permissions of the file and its folder"),
-    sqlite3.SQLITE_CANTOPEN: ("cannot be opened", "check that the folder exists and may be written"),
-    sqlite3.SQLITE_IOERR: ("cannot be read or written (disk I/O error)", "check the disk and its free space"),
-    sqlite3.SQLITE_TOOBIG: ("cannot hold a value this large", "store fewer hosts at once"),
-    sqlite3.SQLITE_NOMEM: ("needs more memory than there is", "ask for fewer snapshots or hosts"),
-}
-_POSTGRESQL = {
-    "28P01": ("refused the password", "check user and password, in the URL, PGPASSWORD or ~/.pgpass"),
-    "28000": ("refused the user", "check the user and the server's pg_hba.conf"),
-    "3D000": ("the server has no such database", "create it first, with createdb"),
-    "42501": ("the user may not do this", "grant it USAGE and CREATE on the schema"),
-    "3F000": ("the user has no schema to write in", "grant it USAGE and CREATE on one in its search_path"),
-    "53100": ("the server's disk is full; nothing of this was written", "free some space and repeat"),
-    "53200": ("the server is out of memory", "ask for fewer snapshots or hosts"),
-    "53300": ("the server has no free connection", "try again later"),
-    "55P03": ("is being written by another process", "try again when that is done"),
-    "57014": ("the server gave up on the query", "ask for fewer snapshots or hosts"),
-    "40P01": ("another process was writing the same", "repeat"),
-    "40001": ("another process was writing the same", "repeat"),
-    "25006": ("the server is read-only", "name its primary server"),
-}
-_NO_CONNECTION = "check host, port and database, and that the server runs"
-
-
-@contextmanager
-def told(location: Location) -> Iterator[None]:
-    """Turns what SQLAlchemy and the drivers raise inside into a `StoreError` about this store."""
-    try:
-        yield
-    except (DamageError, UnicodeDecodeError) as error:
-        what = error if isinstance(error, DamageError) else "a text"
-        raise StoreError(
-            f"{location.shown}: holds damaged data ({what})", hint="delete that series, or restore a copy of the store"
-        ) from None
-    except DBAPIError as error:
-        lost = isinstance(error, OperationalError)
-        raise _store_error(error.orig, location, lost=lost) from None
-    except sqlite3.Error as error:  # from before SQLAlchemy has the file
-        raise _store_error(error, location) from None
-    except SQLAlchemyError as error:
-        reason = location.scrub(_first_line(error))
-        raise StoreError(f"{location.shown}: {reason}", hint="report this") from None
-
-
-def _store_error(error: BaseException | None, location: Location, *, lost: bool = False) -> StoreError:
-    if isinstance(error, sqlite3.Error):
-        # The low byte is the primary result code; the rest tells where it arose.
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        problem, hint = _SQLITE.get(code, (f"cannot be used: {_first_line(error)}", "check the file"))
-        return StoreError(f"{location.shown}: {problem}", hint=hint)
-    state = getattr(error, "sqlstate", None)
-    if state in _POSTGRESQL:
-        problem, hint = _POSTGRESQL[state]
-        return StoreError(f"{location.shown}: {problem}", hint=hint)
-    reason = location.scrub(_first_line(error))
-    if state is None and lost:
-        problem, hint = _not_connected(reason)
-        return StoreError(f"{location.shown}: {problem}", hint=hint)
-    return StoreError(f"{location.shown}: {reason}", hint="check the server's log")
-
-
-def _not_connected(reason: str) -> tuple[str, str]:
-    """A refused log-in has no SQLSTATE in libpq, only its text."""
-    for sign, state in (
-        ("password authentication failed", "28P01"),
-        ("no password supplied", "28P01"),
-        ("no pg_hba.conf entry", "28000"),
-        ("too many clients", "53300"),
-        ("remaining connection slots", "53300"),
-    ):
-        if sign in reason:
-            return _POSTGRESQL[state]
-    if "FATAL:" in reason and "database" in reason and "does not exist" in reason:
-        return _POSTGRESQL["3D000"]
-    return f"no connection: {reason}", _NO_CONNECTION
-
-
-def _first_line(error: BaseException | None) -> str:
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return text[:200]
+    """Content that no version of Gavotte wrote; `telling.told` makes a `StoreError` of it."""

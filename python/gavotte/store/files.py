@@ -59,8 +59,8 @@ def file_format(path: str | Path, given: str | None = None) -> str:
     """
     name = given or Path(path).suffix.removeprefix(".").lower()
     if name not in FORMATS:
-        what = f"no format {name!r}" if given else f"{path}: its suffix tells no format"
-        raise StoreError(what, hint=f"choose one of {', '.join(FORMATS)}")
+        what = f"no format `{name}`" if given else f"{path}: its suffix tells no format"
+        raise StoreError(what, hint=f"use one of {', '.join(FORMATS)}")
     return name
 
 
@@ -109,7 +109,7 @@ def export_series(
     """
     kind = file_format(path, form)
     if kind == RECORDS:
-        raise StoreError("a series does not fit in .jsonl, which holds Records", hint="choose one of npz, parquet, csv")
+        raise StoreError(".jsonl is for Records, not for a series", hint="use npz, parquet or csv")
     if kind == "npz":
         history = store.load(series, span)
         _write_through(path, lambda file: write_history(file, history))
@@ -141,7 +141,7 @@ def export_records(store: Store, path: str | Path, kind: str | None = None, *, s
     """
     found = store.records(kind, span=span)
     if not found:
-        raise StoreError("no such Records", hint="`gavotte history list` tells what there is")
+        raise StoreError("no such Records", hint="`gavotte history list` shows what there is")
     _write_through(path, lambda file: write_records(file, found))
     return len(found)
 

@@ -84,7 +84,7 @@ def locate(url: str | Path | None = None, environ: Mapping[str, str] = os.enviro
         return _file(_sqlite_path(text[scheme.end() :]))
     if kind in ("postgresql", "postgres", "postgresql+psycopg"):
         return _server(f"postgresql://{text[scheme.end() :]}")
-    raise StoreError(f"no store of kind {kind!r}", hint=_KINDS)
+    raise StoreError(f"unknown kind of store `{kind}`", hint=_KINDS)
 
 
 def _own_file(environ: Mapping[str, str]) -> Path:
@@ -95,7 +95,7 @@ def _own_file(environ: Mapping[str, str]) -> Path:
         try:
             home = Path(environ["HOME"]) if environ.get("HOME") else Path.home()
         except RuntimeError:
-            raise StoreError("there is no home folder for the store", hint=f"set {STORE_VARIABLE}") from None
+            raise StoreError("there is no home folder to keep the store in", hint=f"set {STORE_VARIABLE}") from None
         folder = home / ".local" / "share"
     return folder / "gavotte" / "gavotte.sqlite3"
 
@@ -104,7 +104,7 @@ def _sqlite_path(rest: str) -> str:
     # As SQLAlchemy has it: two slashes end the scheme, a third begins the path.
     if not rest.startswith("/") or len(rest) == 1:
         raise StoreError(
-            "the store's URL names no file", hint="write sqlite:///relative/file or sqlite:////absolute/file"
+            "the store's URL names no file", hint="use sqlite:///relative/file or sqlite:////absolute/file"
         )
     if "?" in rest:
         raise StoreError("an SQLite store takes no options after `?`", hint="remove them")
@@ -113,7 +113,7 @@ def _sqlite_path(rest: str) -> str:
 
 def _file(path: str, *, default: bool = False) -> Location:
     if not path or path == ":memory:" or "\0" in path:
-        raise StoreError(f"{path!r} names no file for a store", hint=_KINDS)
+        raise StoreError(f"`{path}` is not the name of a file", hint=_KINDS)
     return Location("sqlite", path=path, default=default, shown=path)
 
 
@@ -127,13 +127,13 @@ def _server(url: str) -> Location:
     except (ProgrammingError, UnicodeError, ValueError):
         raise StoreError(
             "the store's postgresql:// URL cannot be read",
-            hint="write postgresql://USER@HOST:PORT/DATABASE, with %40 for @ and %2F for / inside a user or password",
+            hint="use postgresql://USER@HOST:PORT/DATABASE, with %40 for @ and %2F for / inside a user or password",
         ) from None
     ports = given.get("port", "")
     if ports and not all(port == "" or (port.isdecimal() and 0 < int(port) < 65536) for port in ports.split(",")):
         raise StoreError(
-            "the store's postgresql:// URL has a port that is no number from 1 to 65535",
-            hint="write postgresql://USER@HOST:PORT/DATABASE, with %40 for @ and %2F for / inside a user or password",
+            "the store's postgresql:// URL has an invalid port",
+            hint="use postgresql://USER@HOST:PORT/DATABASE, with %40 for @ and %2F for / inside a user or password",
         )
     user = f"{given['user']}@" if given.get("user") else ""
     host = given.get("host") or given.get("hostaddr") or ""

@@ -66,13 +66,11 @@ class Place:
         for name in REQUIRED:
             if name not in names:
                 close = next((each for each in names if each.lower() == name.lower()), None)
-                was = f" (it has {close!r})" if close else ""
-                raise FormatError(
-                    self.path, f"column {name}", f"is missing{was}", f"write {','.join(REQUIRED)} and more"
-                )
+                was = f" (it has `{close}`)" if close else ""
+                raise FormatError(self.path, f"column {name}", f"is missing{was}", f"use at least {','.join(REQUIRED)}")
         for name in COLUMNS:
             if names.count(name) > 1:
-                raise FormatError(self.path, f"column {name}", "is there twice", "remove one")
+                raise FormatError(self.path, f"column {name}", "appears twice", "remove one")
 
 
 def flatten(snapshot: Snapshot) -> dict[str, npt.NDArray[Any]]:
@@ -137,7 +135,7 @@ def assemble(batches: Iterable[Rows], place: Place) -> Iterator[Snapshot]:
             }
         )
     if not sum(len(part["number"]) for part in parts):
-        raise FormatError(place.path, "", "holds no row", "write one row for each pair and snapshot")
+        raise FormatError(place.path, "", "contains no row", "use one row per pair and snapshot")
     whole = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     parts.clear()
     order = np.argsort(whole["time_s"], kind="stable")
@@ -170,7 +168,7 @@ def _check(rows: Rows, place: Place) -> None:
         for text in set(texts):
             if len(text) > 255 or not text.isprintable() or (not text and column != "method"):
                 at = int(rows.number[list(texts).index(text)])
-                place.refuse(at, column, f"is {text[:60]!r}", "write 1 to 255 printable characters")
+                place.refuse(at, column, f"is `{text[:60]}`", "write 1 to 255 printable characters")
 
 
 def _check_group(
@@ -183,7 +181,7 @@ def _check_group(
     _, pairs = np.unique(source * len(names) + target, return_index=True)
     if len(pairs) < len(group):
         at = int(np.setdiff1d(np.arange(len(group)), pairs)[0])
-        pair = f"{names[source[at]]!r} to {names[target[at]]!r}"
+        pair = f"`{names[source[at]]}` to `{names[target[at]]}`"
         place.refuse(int(number[at]), "target", f"gives {pair} twice at one time", "remove one of the two")
     _, firsts, inverse = np.unique(source, return_index=True, return_inverse=True)
     for column, texts in (("cpus", None), ("memory_bytes", None), ("method", ways)):

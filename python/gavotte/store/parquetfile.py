@@ -72,10 +72,10 @@ def read_parquet(path: str | Path) -> Iterator[Snapshot]:
     except OSError as error:
         # pyarrow too raises OSError, for damaged pages, without an errno.
         reason = error.strerror or _line(error)
-        raise FormatError(name, "", f"cannot be read: {reason}", "name a whole Parquet file") from None
+        raise FormatError(name, "", f"cannot be read: {reason}", "is the file complete?") from None
     except (pa.ArrowException, ValueError) as error:
         raise FormatError(
-            name, "", f"is not a readable Parquet file ({_line(error)})", "name a whole Parquet file"
+            name, "", f"is not a readable Parquet file ({_line(error)})", "is the file complete?"
         ) from None
 
 

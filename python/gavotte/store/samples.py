@@ -69,7 +69,7 @@ def append(connection: Connection, records: Iterable[Record]) -> int:
 def _row(record: Record) -> dict[str, object]:
     for key, value in (("kind", record.kind), ("metric", record.metric)):
         if "\0" in value:
-            raise StoreError(f"a Record's {key} {value[:60]!r} holds a NUL", hint="use printable characters")
+            raise StoreError(f"a Record's {key} `{value[:60]}` contains a NUL", hint="use printable characters")
     content = record.model_dump()
     labels = json.dumps(content["labels"])
     whole = json.dumps([record.kind, record.metric, record.value, record.time_s, content["labels"]], sort_keys=True)
@@ -167,7 +167,7 @@ def remove(connection: Connection, kind: str, *, before_s: float | None) -> int:
     if there is None:
         known = [summary.kind for summary in kinds(connection)]
         shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
-        raise StoreError(f"no Records of kind {kind!r}", hint=f"name one of: {shown}" if known else "there are none")
+        raise StoreError(f"no Records of kind `{kind}`", hint=f"use one of: {shown}" if known else "there are none")
     where = table.c.kind == kind
     if before_s is not None:
         where &= table.c.time_s < before_s

@@ -122,7 +122,7 @@ def check_version(version: int, location: Location, steps: Sequence[Migration] =
     """
     if version > len(steps):
         raise StoreError(
-            f"{location.shown}: holds version {version} of the store, this Gavotte knows {len(steps)}",
+            f"{location.shown}: version {version} of the store is newer than this Gavotte, which knows {len(steps)}",
             hint="update Gavotte",
         )
 

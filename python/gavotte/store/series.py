@@ -99,7 +99,7 @@ def find(connection: Connection, name: str) -> int:
     if found is None:
         known = names(connection)
         shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
-        raise StoreError(f"no series {name!r}", hint=f"name one of: {shown}" if known else "none has been stored yet")
+        raise StoreError(f"no series `{name}`", hint=f"use one of: {shown}" if known else "none has been stored yet")
     return int(found)
 
 
@@ -305,7 +305,7 @@ def _read_some(
         part = part_of.get(number)
         i = -1 if part is None else part.index.get(source, -1)
         if part is None or i < 0:
-            raise DamageError(f"{str(source)[:60]!r} is no host of its snapshot")
+            raise DamageError(f"`{str(source)[:60]}` is no host of its snapshot")
         snapshot, size = snapshots[number], len(part.whole.hosts)
         snapshot.alpha_s[i] = unpack(alpha, "<f8", size)[part.inside]
         snapshot.beta_Bps[i] = unpack(beta, "<f8", size)[part.inside]

@@ -83,27 +83,29 @@ class Snapshot:
         shape = (size, size)
         here = f"{what}: the snapshot at {self.time_s!r} s"
         if not np.isfinite(self.time_s):
-            raise StoreError(f"{what}: a snapshot has no time", hint="give each a finite Unix time")
+            raise StoreError(f"{what}: a snapshot has no time", hint="use a finite Unix time for each")
         if not 1 <= size <= MAX_HOSTS or len(set(self.hosts)) < size:
-            raise StoreError(f"{here} has {size} hosts, or one twice", hint=f"give 1 to {MAX_HOSTS} different names")
+            raise StoreError(
+                f"{here} has {size} hosts, or one of them twice", hint=f"use 1 to {MAX_HOSTS} different names"
+            )
         for name in (*self.hosts, self.method or "-"):
             if not name or len(name) > 255 or not name.isprintable():
-                raise StoreError(f"{here} names {name[:60]!r}", hint="use 1 to 255 printable characters")
+                raise StoreError(f"{here} names `{name[:60]}`", hint="use 1 to 255 printable characters")
         for key, matrix in (("alpha_s", self.alpha_s), ("beta_Bps", self.beta_Bps)):
             if matrix.shape != shape or np.isinf(matrix).any() or (matrix < 0).any():
-                raise StoreError(f"{here}: {key} is not {shape} numbers of at least 0", hint="NaN = not measured")
+                raise StoreError(f"{here}: {key} is not {shape} numbers of at least 0", hint="use NaN for not measured")
         for key, matrix in vars(self.proof).items() if self.proof is not None else ():
             most = len(VERDICTS) - 1 if key == "verdict" else np.inf
             if matrix.shape != shape or (matrix < 0).any() or (matrix > most).any():
-                raise StoreError(f"{here}: {key} is not {shape} numbers from 0 to {most}", hint="NaN = not told")
+                raise StoreError(f"{here}: {key} is not {shape} numbers from 0 to {most}", hint="use NaN for unknown")
         if (self.beta_Bps == 0).any():
-            raise StoreError(f"{here}: beta_Bps holds a zero rate", hint="write NaN for what was not measured")
+            raise StoreError(f"{here}: beta_Bps contains a rate of 0", hint="use NaN for what was not measured")
         if self.hops.shape != shape or self.hops.min() < 0 or self.hops.max() > MAX_HOPS:
-            raise StoreError(f"{here}: hops is not {shape} counts up to {MAX_HOPS}", hint="0 = unknown")
+            raise StoreError(f"{here}: hops is not {shape} counts up to {MAX_HOPS}", hint="use 0 for unknown")
         if self.cpus.shape != (size,) or not (np.isfinite(self.cpus) & (self.cpus > 0)).all():
-            raise StoreError(f"{here}: cpus is not {size} positive numbers", hint="write one a host")
+            raise StoreError(f"{here}: cpus is not {size} positive numbers", hint="use one per host")
         if self.memory_bytes.shape != (size,) or self.memory_bytes.min() < 0:
-            raise StoreError(f"{here}: memory_bytes is not {size} sizes", hint="0 = unknown")
+            raise StoreError(f"{here}: memory_bytes is not {size} sizes", hint="use 0 for unknown")
 
 
 def digest(roster: str) -> str:
@@ -188,7 +190,7 @@ def _check_memory(needed_bytes: int, name: str) -> None:
     there_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed_bytes > there_bytes:
         raise StoreError(
-            f"{name}: this takes {needed_bytes / 1e9:.1f} GB of memory, this machine has {there_bytes / 1e9:.1f} GB",
+            f"{name}: this needs {needed_bytes / 1e9:.1f} GB of memory, this machine has {there_bytes / 1e9:.1f} GB",
             hint="ask for fewer snapshots or hosts",
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,11 +20,14 @@ from gavotte.formats.names import Label as Name
 from gavotte.formats.record import Record
 from gavotte.store import samples, series
 from gavotte.store.engine import CONNECT_S, WAIT_S, WRITES, open_engine
-from gavotte.store.errors import StoreError, told
+from gavotte.store.errors import StoreError
 from gavotte.store.location import Location, locate
 from gavotte.store.samples import KindSummary, Label
 from gavotte.store.series import Head, Span
 from gavotte.store.snapshot import Snapshot, gather, split
+from gavotte.store.telling import told
+
+logger = logging.getLogger(__name__)
 
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
 
@@ -110,7 +113,8 @@ def check_name(name: str) -> str:
         return _NAME.validate_python(name)
     except ValidationError:
         raise StoreError(
-            f"{name[:60]!r} cannot name a series", hint="use 1 to 128 letters, digits, - _ . : without spaces"
+            f"`{name[:60]}` is not a valid name of a series",
+            hint="use 1 to 128 letters, digits, - _ . : without spaces",
         ) from None
 
 
@@ -218,9 +222,9 @@ class Store:
             for host in hosts or ():
                 if host not in there:
                     shown = ", ".join(list(there)[:8]) + (", ..." if len(there) > 8 else "")
-                    raise StoreError(f"{name}: no host {host!r} in these snapshots", hint=f"name one of: {shown}")
+                    raise StoreError(f"{name}: no host `{host}` in these snapshots", hint=f"use one of: {shown}")
             if hosts is not None and len(set(hosts)) < max(1, len(hosts)):
-                raise StoreError(f"{name}: a host is asked for twice, or none at all", hint="name each once")
+                raise StoreError(f"{name}: no host named, or one named twice", hint="name each once")
             chosen = tuple(there) if hosts is None else tuple(hosts)
             each = series.read(connection, found, rosters, None if hosts is None else chosen)
             return gather(each, count=len(found), hosts=chosen, name=name)
@@ -288,8 +292,9 @@ class Store:
         connection = self._engine.raw_connection()
         try:
             # What was asked for is done; only a script runs this statement to its end.
-            with contextlib.suppress(sqlite3.Error):
-                connection.cursor().executescript("PRAGMA incremental_vacuum")
+            connection.cursor().executescript("PRAGMA incremental_vacuum")
+        except sqlite3.Error as error:
+            logger.debug("%s keeps its deleted space: %s", self._location.shown, error)
         finally:
             connection.close()
 
@@ -315,7 +320,7 @@ class Store:
 def _find(connection: Connection, name: str, span: Span | None) -> tuple[list[Head], dict[int, series.Roster]]:
     found = series.heads(connection, series.find(connection, name), span or Span())
     if not found:
-        raise StoreError(f"{name}: no snapshot in that time", hint="`gavotte history show` tells its span")
+        raise StoreError(f"{name}: no snapshot in that time", hint="`gavotte history show` shows its span")
     return found, series.read_rosters(connection, found)
 
 

@@ -1,19 +1,21 @@
 """Sees from the times of one's own operations when the network's constant has moved, and keeps it up to date."""
 
 from gavotte.watch.detect import Change, EdgeCusum, exceeds, movers
+from gavotte.watch.expecting import Shift
 from gavotte.watch.keeping import Kept, Told, keep
-from gavotte.watch.loop import Event, Move, Watcher, follow, watch
+from gavotte.watch.loop import Alarm, Event, Watcher, follow, watch
 from gavotte.watch.observing import Operation, Tail, TreeWatch
-from gavotte.watch.reviewing import Review, review
+from gavotte.watch.reassessing import Reassessment, reassess
 
 __all__ = [
+    "Alarm",
     "Change",
     "EdgeCusum",
     "Event",
     "Kept",
-    "Move",
     "Operation",
-    "Review",
+    "Reassessment",
+    "Shift",
     "Tail",
     "Told",
     "TreeWatch",
@@ -22,6 +24,6 @@ __all__ = [
     "follow",
     "keep",
     "movers",
-    "review",
+    "reassess",
     "watch",
 ]

@@ -8,7 +8,8 @@ from statistics import median
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 from gavotte.watch.detect import Edge
-from gavotte.watch.loop import MOVED, Event
+from gavotte.watch.expecting import MOVED
+from gavotte.watch.loop import Event
 
 Matrix = list[list[float | None]]
 

@@ -36,11 +36,16 @@ MEMORY = 32
 def exceeds(observed_s: float, expected_s: float, threshold: float = 1.0) -> bool:
     """The RPCA paper's test, Algorithm 1 line 6: |t - t'| / t' >= threshold; 1 = 100 % as in its section V-C.
 
+    Args:
+        observed_s: seconds t that an operation took.
+        expected_s: seconds t' by the constant.
+        threshold: share of the expected time.
+
     Raises:
         GavotteError: for an expected time that is not above zero.
     """
     if not expected_s > 0:
-        raise GavotteError(f"cannot compare with an expected time of {expected_s} s", hint="take it from a Network")
+        raise GavotteError(f"cannot compare with an expected time of {expected_s} s", hint="use a time above 0")
     return abs(observed_s - expected_s) / expected_s >= threshold
 
 
@@ -139,7 +144,10 @@ class EdgeCusum:
             GavotteError: for an edge that is not watched, or no time.
         """
         if (source, target) not in self._at or not expected_s > 0:
-            raise GavotteError(f"{source} to {target} is not watched, or {expected_s} s no time", hint="name an edge")
+            raise GavotteError(
+                f"{source} to {target} is not watched, or {expected_s} s no time",
+                hint="use a watched edge and a time above 0",
+            )
         number = self._at[source, target]
         self._expected_s[number] = expected_s
         self._sums[:, number], self._runs[:, number] = 0.0, 0

@@ -16,7 +16,7 @@ from gavotte.watch.belief import expected_times, renewed
 from gavotte.watch.loop import Event, Watcher, follow, watch
 from gavotte.watch.observing import Tail
 from gavotte.watch.probing import Probe
-from gavotte.watch.reviewing import Review, review
+from gavotte.watch.reassessing import Reassessment, reassess
 
 USUAL_BAND = 0.05
 
@@ -38,7 +38,7 @@ class Told:
     """
 
     event: Event
-    placement: Review | None
+    placement: Reassessment | None
     seed: int
 
     @property
@@ -109,7 +109,7 @@ def keep(
             to watch by, or what is given makes no sense.
     """
     if hosts is None and observations is None:
-        raise GavotteError("there is nothing to watch by", hint="give hosts, observations, or both")
+        raise GavotteError("there is nothing to watch", hint="use hosts, observations or both")
     if running is not None:
         first = running()
         evaluate(network, first.placement.in_order(first.apps), first.placement.assignment)
@@ -132,9 +132,9 @@ def keep(
             try:
                 # What the inventory no longer lists is not among the watcher's hosts.
                 gone = watcher.gone | (set(network.names) - set(watcher.hosts) if probe is not None else set())
-                advice = review(before, belief, running(), gone=gone, seed=seed)
+                advice = reassess(before, belief, running(), gone=gone, seed=seed)
             except GavotteError as error:
-                complain(f"the running placement cannot be evaluated: {error}")
+                complain(f"cannot judge the running placement: {error}")
         if output is not None and belief is not before:
             try:
                 write_network(output, belief)

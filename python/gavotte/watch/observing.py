@@ -79,7 +79,7 @@ class Tail:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise FormatError(str(self._path), "", f"cannot be read: {error.strerror}", "name a *.jsonl file") from None
+            raise FormatError(str(self._path), "", f"cannot be read: {error.strerror}", "use a *.jsonl file") from None
         whole = text[: text.rfind(b"\n") + 1]
         self._at += len(whole)
         found = []

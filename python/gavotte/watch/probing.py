@@ -43,7 +43,7 @@ class Probe:
             GavotteError: when there is no such method, or the inventory cannot be read.
         """
         if method not in METHODS:
-            raise GavotteError(f"no method {method!r}", hint=f"choose one of {', '.join(METHODS)}")
+            raise GavotteError(f"unknown method `{method}`", hint=f"use one of {', '.join(METHODS)}")
         self._source = source
         self._method = method
         self._seed = seed
@@ -73,7 +73,7 @@ class Probe:
             self._complain(str(error))
         listed = set(self._inventory.names)
         if new := sorted(listed - self._known - self._told):
-            self._complain(f"not in the Network, measure and model again to place on them: {', '.join(new)}")
+            self._complain(f"not in the Network: {', '.join(new)}; measure and model again to use them")
             self._told |= set(new)
         return sorted(listed & self._known)
 

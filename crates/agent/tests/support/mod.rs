@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use gavotte_agent::contract::agents::agent_client::AgentClient;
 use gavotte_agent::contract::agents::{
-    Budget, EnrolRequest, Expect, HealthRequest, MeasureRequest, Peer, Probe, ProbeReply, ReleaseRequest, ReplayReply,
-    ReplayRequest, StartRequest, Transfer, TransferDone, probe::Kind, replay_reply::Event,
+    Budget, Bulk, BurstTrain, EnrolRequest, Expect, HealthRequest, MeasureRequest, Peer, Probe, ProbeReply,
+    ReleaseRequest, ReplayReply, ReplayRequest, StartRequest, Transfer, TransferDone, probe::Kind, replay_reply::Event,
 };
-use gavotte_agent::serve::{Options, serve};
-use gavotte_agent::session::Caps;
-use gavotte_agent::socket::ControlSocket;
+use gavotte_agent::control::serve::{Options, serve};
+use gavotte_agent::control::socket::ControlSocket;
+use gavotte_agent::hold::Caps;
 use tokio::sync::oneshot;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
@@ -140,7 +140,7 @@ pub(crate) fn enrolment(own: &Agent, agents: &[Agent]) -> EnrolRequest {
         secret: SECRET.to_vec(),
         self_: own.name.clone(),
         peers: agents.iter().map(Agent::peer).collect(),
-        budget: None,
+        ..EnrolRequest::default()
     }
 }
 
@@ -246,4 +246,25 @@ impl Replaying {
         done.sort_by_key(|done| done.id);
         done
     }
+}
+
+/// A short train.
+pub(crate) fn train() -> Kind {
+    Kind::BurstTrain(BurstTrain {
+        bursts: 5,
+        packets: 50,
+        payload_bytes: 1000,
+        gap_s: 0.001,
+    })
+}
+
+/// A bulk probe, its rate told every 10 ms.
+pub(crate) fn bulk(seconds: f64, flows: u32) -> Kind {
+    Kind::Bulk(Bulk {
+        seconds,
+        flows,
+        congestion: "reno".into(),
+        bin_s: 0.01,
+        engine: 0,
+    })
 }

@@ -1,24 +1,24 @@
 //! Completion time on cases worked out by hand: which transfers load which links.
 
-use crate::support::{MB, MBIT, group, task, transfer, uniform};
-use gavotte_assign::{Link, Parts, Problem, ProblemError, Sharing, Transfer};
+use crate::support::{MB, MBIT, bps, group, task, transfer, uniform};
+use gavotte_assign::{Parts, Problem, ProblemError, Transfer};
+use gavotte_net::Sharing;
 
 /// Hosts 0 and 1 on one machine, 2 alone, 3 in another group; one task for each.
 fn cluster(sharing: Sharing, transfers: Vec<Transfer>) -> Problem {
     let tasks = (0..4).map(|j| task(&format!("t{j}"), 1.0)).collect();
-    let mut parts = uniform(tasks, transfers, 4, 1.0, 8.0 * MBIT);
-    parts.hosts[1].machine = 0;
-    for host in &mut parts.hosts {
-        host.egress_bps = 4.0 * MBIT;
-        host.ingress_bps = 2.0 * MBIT;
+    let mut draft = uniform(tasks, transfers, 4, 1.0, 8.0 * MBIT);
+    draft.network.hosts[1].machine = 0;
+    for host in &mut draft.network.hosts {
+        (host.egress, host.ingress) = (bps(4.0 * MBIT), bps(2.0 * MBIT));
     }
-    parts.groups = vec![
+    draft.network.groups = vec![
         group("rack0", &[0, 1], MBIT, Some(2)),
         group("rack1", &[2], MBIT, Some(2)),
         group("row0", &[], 0.5 * MBIT, None),
     ];
-    parts.sharing = sharing;
-    Problem::new(parts).expect("a sound problem")
+    draft.network.sharing = sharing;
+    draft.problem()
 }
 
 /// Seconds and the bottleneck's name, with task `j` on host `j`.
@@ -26,7 +26,7 @@ fn evaluated(problem: &Problem) -> (f64, String) {
     let completion = problem.evaluate(&problem.assignment(vec![0, 1, 2, 3]).expect("one task a host"));
     let link = completion
         .bottleneck()
-        .map(|bottleneck| problem.link_name(bottleneck.link));
+        .map(|bottleneck| problem.network().link_name(bottleneck.link));
     (completion.seconds, link.unwrap_or_default())
 }
 
@@ -90,21 +90,6 @@ fn phases_run_one_after_the_other() {
 }
 
 #[test]
-fn links_have_distinct_indices() {
-    let problem = cluster(Sharing::Groups, vec![]);
-    let mut links: Vec<Link> = (0..16)
-        .map(|p| Link::Pair {
-            source: p / 4,
-            target: p % 4,
-        })
-        .collect();
-    links.extend((0..4).map(Link::Egress).chain((0..4).map(Link::Ingress)));
-    links.extend((0..3).map(Link::Up).chain((0..3).map(Link::Down)));
-    let indices: Vec<usize> = links.into_iter().map(|link| problem.link_index(link)).collect();
-    assert_eq!(indices, (0..problem.link_count()).collect::<Vec<_>>());
-}
-
-#[test]
 fn nonsense_is_refused_by_name() {
     let sound = || {
         uniform(
@@ -116,27 +101,21 @@ fn nonsense_is_refused_by_name() {
         )
     };
     let refused = |spoil: &dyn Fn(&mut Parts)| {
-        let mut parts = sound();
-        spoil(&mut parts);
-        Problem::new(parts).expect_err("nonsense").to_string()
+        let mut draft = sound();
+        spoil(&mut draft.parts);
+        draft.checked().expect_err("nonsense").to_string()
     };
-    let wrong = "the rate from `vm0` to `vm1` is 0 bit/s; it must be above zero (infinity means unlimited)";
-    assert_eq!(refused(&|parts| parts.rate_bps[1] = 0.0), wrong);
-    assert!(refused(&|parts| parts.rate_bps[2] = f64::NAN).contains("`vm1` to `vm0` is NaN"));
-    assert!(refused(&|parts| parts.hosts[1].egress_bps = -1.0).contains("egress of host `vm1`"));
     assert!(refused(&|parts| parts.tasks[0].cpus = f64::INFINITY).contains("task `a` has inf cpus"));
     assert!(refused(&|parts| parts.tasks[0].hosts = Some(vec![2])).contains("allowed host of task `a` is 2"));
     assert!(refused(&|parts| parts.transfers[0].target = 2).contains("the target of transfer 0 is 2"));
     assert!(refused(&|parts| parts.transfers[0].target = 0).contains("task `a` to itself"));
-    assert!(refused(&|parts| parts.rate_bps.truncate(3)).contains("has 3 entries"));
-    assert!(refused(&|parts| parts.hosts.clear()).contains("no hosts"));
-    assert!(refused(&|parts| parts.groups = vec![group("g", &[0], MBIT, Some(0))]).contains("own ancestor"));
+    assert!(refused(&|parts| parts.capacity.truncate(1)).contains("has 1 entries"));
     let endless = |parts: &mut Parts| parts.transfers = vec![transfer(0, 1, u64::MAX), transfer(1, 0, 1)];
     assert!(refused(&endless).contains("2^64"));
     let mut nowhere = sound();
-    nowhere.tasks[1].hosts = Some(vec![]);
+    nowhere.parts.tasks[1].hosts = Some(vec![]);
     assert_eq!(
-        Problem::new(nowhere).expect_err("nonsense"),
+        nowhere.checked().expect_err("nonsense"),
         ProblemError::NowhereAllowed("b".into())
     );
 }

@@ -1,7 +1,8 @@
 //! What the Choreo paper says of its greedy placement, and small cases worked out by hand.
 
-use crate::support::{MB, MBIT, optimum, task, transfer, uniform};
-use gavotte_assign::{Greedy, PlaceError, Policy, Problem, Sharing, policies, policy};
+use crate::support::{MB, MBIT, bps, optimum, task, transfer, uniform};
+use gavotte_assign::{Greedy, PlaceError, Policy, Problem, policies, policy};
+use gavotte_net::Sharing;
 
 /// Figure 9: a ring of four one-core machines. What is not drawn is slow.
 fn figure_9() -> Problem {
@@ -11,12 +12,12 @@ fn figure_9() -> Problem {
         transfer(0, 2, 50 * MB),
         transfer(1, 3, 50 * MB),
     ];
-    let mut parts = uniform(tasks, transfers, 4, 1.0, 0.1 * MBIT);
+    let mut draft = uniform(tasks, transfers, 4, 1.0, 0.1 * MBIT);
     for (m, n, rate) in [(0, 1, 1.0), (0, 2, 10.0), (1, 3, 8.0), (2, 3, 9.0)] {
-        parts.rate_bps[m * 4 + n] = rate * MBIT;
-        parts.rate_bps[n * 4 + m] = rate * MBIT;
+        draft.network.rate_bps[m * 4 + n] = rate * MBIT;
+        draft.network.rate_bps[n * 4 + m] = rate * MBIT;
     }
-    Problem::new(parts).expect("a sound problem")
+    draft.problem()
 }
 
 #[test]
@@ -38,14 +39,14 @@ fn greedy_is_not_optimal_in_figure_9() {
 
 #[test]
 fn greedy_puts_a_pair_on_one_host_if_it_fits() {
-    let parts = uniform(
+    let draft = uniform(
         vec![task("a", 2.0), task("b", 2.0)],
         vec![transfer(0, 1, MB)],
         3,
         4.0,
         MBIT,
     );
-    let problem = Problem::new(parts).expect("a sound problem");
+    let problem = draft.problem();
     let placed = Greedy.place(&problem, 0).expect("room for all");
     assert_eq!(placed.hosts(), [0, 0]);
     let completion = problem.evaluate(&placed);
@@ -55,14 +56,14 @@ fn greedy_puts_a_pair_on_one_host_if_it_fits() {
 
 #[test]
 fn both_tasks_of_a_pair_must_fit_together() {
-    let parts = uniform(
+    let draft = uniform(
         vec![task("a", 3.0), task("b", 3.0)],
         vec![transfer(0, 1, MB)],
         2,
         4.0,
         MBIT,
     );
-    let problem = Problem::new(parts).expect("a sound problem");
+    let problem = draft.problem();
     assert_eq!(Greedy.place(&problem, 0).expect("room for all").hosts(), [0, 1]);
 }
 
@@ -70,10 +71,14 @@ fn both_tasks_of_a_pair_must_fit_together() {
 fn hub(sharing: Sharing) -> Problem {
     let tasks = (0..5).map(|j| task(&format!("t{j}"), 1.0)).collect();
     let transfers = (1..5).map(|j| transfer(0, j, (10 - j as u64) * MB)).collect();
-    let mut parts = uniform(tasks, transfers, 3, 2.0, 6.0 * MBIT);
-    parts.hosts.iter_mut().for_each(|host| host.egress_bps = 10.0 * MBIT);
-    parts.sharing = sharing;
-    Problem::new(parts).expect("a sound problem")
+    let mut draft = uniform(tasks, transfers, 3, 2.0, 6.0 * MBIT);
+    draft
+        .network
+        .hosts
+        .iter_mut()
+        .for_each(|host| host.egress = bps(10.0 * MBIT));
+    draft.network.sharing = sharing;
+    draft.problem()
 }
 
 #[test]
@@ -83,7 +88,7 @@ fn hose_rates_fall_with_the_connections_out_of_a_host_and_pipe_rates_do_not() {
     // t1 joins t0. Then all hosts are equal for each next task: they share one egress.
     assert_eq!(placed.hosts(), [0, 0, 1, 1, 2]);
     let bottleneck = hose.evaluate(&placed).bottleneck().expect("bytes cross");
-    assert_eq!(hose.link_name(bottleneck.link), "path from vm0 to vm1");
+    assert_eq!(hose.network().link_name(bottleneck.link), "path from vm0 to vm1");
     assert_eq!(bottleneck.bytes, 15 * MB);
     // Under the pipe model the second transfer on a path would see half of it.
     let pipe = Greedy.place(&hub(Sharing::Pipe), 0).expect("room for all");
@@ -93,11 +98,9 @@ fn hose_rates_fall_with_the_connections_out_of_a_host_and_pipe_rates_do_not() {
 #[test]
 fn a_large_task_left_for_last_finds_no_host() {
     let tasks = vec![task("small-0", 1.0), task("small-1", 1.0), task("big", 2.0)];
-    let mut parts = uniform(tasks, vec![transfer(0, 1, MB)], 2, 2.0, MBIT);
-    parts.hosts[1].cpus = 1.0;
-    let error = Greedy
-        .place(&Problem::new(parts).expect("a sound problem"), 0)
-        .expect_err("no room");
+    let mut draft = uniform(tasks, vec![transfer(0, 1, MB)], 2, 2.0, MBIT);
+    draft.parts.capacity[1].cpus = 1.0;
+    let error = Greedy.place(&draft.problem(), 0).expect_err("no room");
     let PlaceError::NoRoom { task, needs, .. } = error else {
         panic!("{error}")
     };
@@ -107,11 +110,9 @@ fn a_large_task_left_for_last_finds_no_host() {
 #[test]
 fn a_task_larger_than_every_host_is_told_apart() {
     for policy in policies() {
-        let mut parts = uniform(vec![task("huge", 9.0)], vec![], 2, 4.0, MBIT);
-        parts.tasks[0].memory_bytes = 5;
-        let error = policy
-            .place(&Problem::new(parts).expect("a sound problem"), 1)
-            .expect_err("no room");
+        let mut draft = uniform(vec![task("huge", 9.0)], vec![], 2, 4.0, MBIT);
+        draft.parts.tasks[0].memory_bytes = 5;
+        let error = policy.place(&draft.problem(), 1).expect_err("no room");
         let words = "task `huge` needs 9 cpus and 5 bytes of memory, more than any host it may use offers";
         assert_eq!(error.to_string(), words, "{}", policy.name());
     }
@@ -120,7 +121,7 @@ fn a_task_larger_than_every_host_is_told_apart() {
 #[test]
 fn baselines_follow_section_6() {
     let tasks = [2.0, 1.0, 2.0, 1.0].iter().map(|&cpus| task("t", cpus)).collect();
-    let problem = Problem::new(uniform(tasks, vec![], 3, 3.0, MBIT)).expect("a sound problem");
+    let problem = uniform(tasks, vec![], 3, 3.0, MBIT).problem();
     let place = |name: &str| {
         policy(name)
             .expect("known")
@@ -137,7 +138,7 @@ fn baselines_follow_section_6() {
 #[test]
 fn thirds_of_a_core_fill_a_core() {
     let tasks = (0..6).map(|_| task("t", 1.0 / 3.0)).collect();
-    let problem = Problem::new(uniform(tasks, vec![], 2, 1.0, MBIT)).expect("a sound problem");
+    let problem = uniform(tasks, vec![], 2, 1.0, MBIT).problem();
     assert_eq!(
         policy("min-machines")
             .expect("known")
@@ -151,15 +152,15 @@ fn thirds_of_a_core_fill_a_core() {
 #[test]
 fn a_pinned_task_keeps_its_room_and_pins_can_overbook() {
     let tasks: Vec<_> = (0..2).map(|j| task(&format!("t{j}"), 1.0)).collect();
-    let mut parts = uniform(tasks, vec![], 2, 1.0, MBIT);
-    parts.tasks[1].hosts = Some(vec![0]);
-    let problem = Problem::new(parts.clone()).expect("a sound problem");
+    let mut draft = uniform(tasks, vec![], 2, 1.0, MBIT);
+    draft.parts.tasks[1].hosts = Some(vec![0]);
+    let problem = draft.clone().problem();
     for policy in policies() {
         let placed = policy.place(&problem, 3).expect("room for both");
         assert_eq!(placed.hosts(), [1, 0], "{}", policy.name());
     }
-    parts.tasks[0].hosts = Some(vec![0]);
-    let problem = Problem::new(parts).expect("a sound problem");
+    draft.parts.tasks[0].hosts = Some(vec![0]);
+    let problem = draft.problem();
     for policy in policies() {
         let error = policy.place(&problem, 3).expect_err("both on vm0");
         assert_eq!(

@@ -1,10 +1,11 @@
 //! What must hold for every problem: bounds below optima, placements feasible, answers repeatable.
 
-use crate::support::{greedy_by_the_book, keeps_rules, optimum, task, transfer, uniform};
+use crate::support::{Draft, bps, greedy_by_the_book, keeps_rules, optimum, task, transfer, uniform};
 use gavotte_assign::{
-    Assignment, Greedy, Group, Host, Load, MaxHosts, MaxLatency, Parts, Policy, Problem, Rules, Search, Sharing, Task,
-    Transfer, policies,
+    Assignment, Capacity, Greedy, Load, MaxHosts, MaxLatency, Parts, Policy, Problem, Rules, Search, Task, Transfer,
+    policies,
 };
+use gavotte_net::{Group, Host, NetworkParts, Sharing};
 use proptest::prelude::*;
 
 const ROUNDING: f64 = 1.0 + 1e-12;
@@ -40,17 +41,21 @@ fn transfers(tasks: usize) -> impl Strategy<Value = Vec<Transfer>> {
 }
 
 fn hosts(count: usize) -> impl Strategy<Value = Vec<Host>> {
-    let host = (1_u32..9, 1_u64..20, 0..count, rate(), rate()).prop_map(
-        |(halves, memory_bytes, machine, egress_bps, ingress_bps)| Host {
-            name: "vm".to_owned(),
-            cpus: f64::from(halves) / 2.0,
-            memory_bytes,
-            machine,
-            egress_bps,
-            ingress_bps,
-        },
-    );
+    let host = (0..count, rate(), rate()).prop_map(|(machine, egress_bps, ingress_bps)| Host {
+        name: "vm".to_owned(),
+        machine,
+        egress: bps(egress_bps),
+        ingress: bps(ingress_bps),
+    });
     proptest::collection::vec(host, count)
+}
+
+fn capacity(hosts: usize) -> impl Strategy<Value = Vec<Capacity>> {
+    let room = (1_u32..9, 1_u64..20).prop_map(|(halves, memory_bytes)| Capacity {
+        cpus: f64::from(halves) / 2.0,
+        memory_bytes,
+    });
+    proptest::collection::vec(room, hosts)
 }
 
 fn groups(hosts: usize) -> impl Strategy<Value = Vec<Group>> {
@@ -60,8 +65,8 @@ fn groups(hosts: usize) -> impl Strategy<Value = Vec<Group>> {
         let build = |(g, (members, up_bps, down_bps, below)): (usize, (Vec<usize>, f64, f64, bool))| Group {
             name: format!("g{g}"),
             members,
-            up_bps,
-            down_bps,
+            up: bps(up_bps),
+            down: bps(down_bps),
             parent: (below && g > 0).then(|| g - 1),
         };
         drawn.into_iter().enumerate().map(build).collect()
@@ -69,7 +74,7 @@ fn groups(hosts: usize) -> impl Strategy<Value = Vec<Group>> {
 }
 
 /// Rules over `tasks` tasks, most often none of a kind.
-fn rules(tasks: usize, hosts: usize) -> impl Strategy<Value = Rules> {
+fn rules(tasks: usize) -> impl Strategy<Value = Rules> {
     let group = || proptest::sample::subsequence((0..tasks).collect::<Vec<_>>(), 0..=tasks.min(3));
     let groups = || prop_oneof![2 => Just(Vec::new()), 1 => proptest::collection::vec(group(), 1..3)];
     let near = (0..tasks, 0..tasks, 1_u32..4).prop_map(|(source, target, millis)| MaxLatency {
@@ -80,17 +85,12 @@ fn rules(tasks: usize, hosts: usize) -> impl Strategy<Value = Rules> {
     let near = prop_oneof![2 => Just(Vec::new()), 1 => proptest::collection::vec(near, 1..3)];
     let limit = (group(), 1_usize..3).prop_map(|(tasks, most)| MaxHosts { tasks, most });
     let limits = prop_oneof![2 => Just(Vec::new()), 1 => proptest::collection::vec(limit, 1..3)];
-    let latency = prop_oneof![9 => (1_u32..5).prop_map(|millis| f64::from(millis) / 1e3), 1 => Just(f64::NAN)];
-    let latency_s = proptest::collection::vec(latency, hosts * hosts);
-    (groups(), groups(), near, limits, latency_s).prop_map(|(apart, together, max_latency, max_hosts, latency_s)| {
-        Rules {
-            apart,
-            together,
-            max_latency,
-            max_hosts,
-            latency_s,
-            max_price: None,
-        }
+    (groups(), groups(), near, limits).prop_map(|(apart, together, max_latency, max_hosts)| Rules {
+        apart,
+        together,
+        max_latency,
+        max_hosts,
+        max_price: None,
     })
 }
 
@@ -104,22 +104,36 @@ fn loads(hosts: usize) -> impl Strategy<Value = Vec<Load>> {
     prop_oneof![2 => Just(Vec::new()), 1 => proptest::collection::vec(load, 1..4)]
 }
 
+fn network(hosts_count: usize) -> impl Strategy<Value = NetworkParts> {
+    let sharing = prop_oneof![Just(Sharing::Pipe), Just(Sharing::Hose), Just(Sharing::Groups)];
+    let pairs = hosts_count * hosts_count;
+    let rates = proptest::collection::vec(prop_oneof![9 => rate(), 1 => Just(f64::NAN)], pairs);
+    let latency = prop_oneof![9 => (1_u32..5).prop_map(|millis| f64::from(millis) / 1e3), 1 => Just(f64::NAN)];
+    let latencies = proptest::collection::vec(latency, pairs);
+    (hosts(hosts_count), rates, latencies, groups(hosts_count), sharing).prop_map(
+        |(hosts, rate_bps, latency_s, groups, sharing)| NetworkParts {
+            hosts,
+            rate_bps,
+            latency_s,
+            groups,
+            sharing,
+        },
+    )
+}
+
 /// Up to `most_tasks` tasks on one to four hosts, with everything that a problem can have.
-fn parts(most_tasks: usize) -> impl Strategy<Value = Parts> {
+fn draft(most_tasks: usize) -> impl Strategy<Value = Draft> {
     (1..=most_tasks, 1_usize..5).prop_flat_map(|(j, m)| {
-        let sharing = prop_oneof![Just(Sharing::Pipe), Just(Sharing::Hose), Just(Sharing::Groups)];
-        let rates = proptest::collection::vec(rate(), m * m);
-        let network = (hosts(m), rates, groups(m), sharing);
-        (tasks(j, m), transfers(j), network, rules(j, m), loads(m)).prop_map(
-            |(tasks, transfers, (hosts, rate_bps, groups, sharing), rules, load)| Parts {
-                tasks,
-                transfers,
-                hosts,
-                rate_bps,
-                groups,
-                sharing,
-                rules,
-                load,
+        (tasks(j, m), transfers(j), network(m), capacity(m), rules(j), loads(m)).prop_map(
+            |(tasks, transfers, network, capacity, rules, load)| Draft {
+                network,
+                parts: Parts {
+                    tasks,
+                    transfers,
+                    capacity,
+                    rules,
+                    load,
+                },
             },
         )
     })
@@ -134,33 +148,34 @@ fn brief(threads: usize) -> Search<'static> {
     }
 }
 
-/// The same network with its hosts in another order: host `m` becomes `to[m]`.
-fn renamed(parts: &Parts, to: &[usize]) -> Parts {
-    let count = to.len();
-    let mut new = parts.clone();
+/// The same problem with its hosts in another order: host `m` becomes `to[m]`.
+fn renamed(draft: &Draft, to: &[usize]) -> Draft {
+    let (count, old) = (to.len(), draft);
+    let mut new = draft.clone();
     for (m, &m_new) in to.iter().enumerate() {
-        new.hosts[m_new] = parts.hosts[m].clone();
+        new.network.hosts[m_new] = old.network.hosts[m].clone();
+        new.parts.capacity[m_new] = old.parts.capacity[m];
         for (n, &n_new) in to.iter().enumerate() {
-            new.rate_bps[m_new * count + n_new] = parts.rate_bps[m * count + n];
-            new.rules.latency_s[m_new * count + n_new] = parts.rules.latency_s[m * count + n];
+            let (at, at_new) = (m * count + n, m_new * count + n_new);
+            new.network.rate_bps[at_new] = old.network.rate_bps[at];
+            new.network.latency_s[at_new] = old.network.latency_s[at];
         }
     }
-    for load in &mut new.load {
+    for load in &mut new.parts.load {
         (load.source, load.target) = (to[load.source], to[load.target]);
     }
     let move_all = |hosts: &mut Vec<usize>| hosts.iter_mut().for_each(|host| *host = to[*host]);
-    new.groups.iter_mut().for_each(|group| move_all(&mut group.members));
-    new.tasks
-        .iter_mut()
-        .filter_map(|task| task.hosts.as_mut())
-        .for_each(move_all);
+    let groups = new.network.groups.iter_mut();
+    groups.for_each(|group| move_all(&mut group.members));
+    let tasks = new.parts.tasks.iter_mut();
+    tasks.filter_map(|task| task.hosts.as_mut()).for_each(move_all);
     new
 }
 
 proptest! {
     #[test]
-    fn bound_is_never_above_the_optimum(parts in parts(5)) {
-        let problem = Problem::new(parts).expect("a sound problem");
+    fn bound_is_never_above_the_optimum(draft in draft(5)) {
+        let problem = draft.problem();
         let bound_s = problem.bound_s();
         if let Some(optimum_s) = optimum(&problem) {
             prop_assert!(bound_s <= optimum_s * ROUNDING, "bound {bound_s} s, optimum {optimum_s} s");
@@ -168,8 +183,8 @@ proptest! {
     }
 
     #[test]
-    fn bound_by_sets_is_between_the_stars_and_the_optimum(parts in parts(6), slack in 1.0..4.0_f64) {
-        let problem = Problem::new(parts).expect("a sound problem");
+    fn bound_by_sets_is_between_the_stars_and_the_optimum(draft in draft(6), slack in 1.0..4.0_f64) {
+        let problem = draft.problem();
         if let Some(optimum_s) = optimum(&problem) {
             let bound_s = problem.sets_bound_s(optimum_s * slack, 10, 50_000);
             prop_assert!(bound_s <= optimum_s * ROUNDING, "bound {bound_s} s, optimum {optimum_s} s");
@@ -178,8 +193,8 @@ proptest! {
     }
 
     #[test]
-    fn placements_are_feasible_repeatable_and_not_below_the_bound(parts in parts(12), seed in any::<u64>()) {
-        let problem = Problem::new(parts).expect("a sound problem");
+    fn placements_are_feasible_repeatable_and_not_below_the_bound(draft in draft(12), seed in any::<u64>()) {
+        let problem = draft.problem();
         let bound_s = problem.bound_s();
         for policy in policies() {
             let placed = policy.place(&problem, seed);
@@ -194,8 +209,8 @@ proptest! {
     }
 
     #[test]
-    fn every_policy_but_greedy_keeps_all_rules(parts in parts(10), seed in any::<u64>()) {
-        let problem = Problem::new(parts).expect("a sound problem");
+    fn every_policy_but_greedy_keeps_all_rules(draft in draft(10), seed in any::<u64>()) {
+        let problem = draft.problem();
         for policy in policies().into_iter().filter(|policy| policy.name() != "greedy") {
             if let Ok(assignment) = policy.place(&problem, seed) {
                 prop_assert!(keeps_rules(&problem, assignment.hosts()), "{}", policy.name());
@@ -204,8 +219,8 @@ proptest! {
     }
 
     #[test]
-    fn search_keeps_all_rules_and_is_never_above_greedy(parts in parts(12), seed in any::<u64>()) {
-        let problem = Problem::new(parts).expect("a sound problem");
+    fn search_keeps_all_rules_and_is_never_above_greedy(draft in draft(12), seed in any::<u64>()) {
+        let problem = draft.problem();
         let greedy = Greedy.place(&problem, seed).ok().filter(|greedy| keeps_rules(&problem, greedy.hosts()));
         match brief(1).run(&problem, seed, &[]) {
             Ok(found) => {
@@ -222,25 +237,27 @@ proptest! {
     }
 
     #[test]
-    fn search_does_not_depend_on_threads(parts in parts(10), seed in any::<u64>()) {
-        let problem = Problem::new(parts).expect("a sound problem");
+    fn search_does_not_depend_on_threads(draft in draft(10), seed in any::<u64>()) {
+        let problem = draft.problem();
         prop_assert_eq!(brief(1).run(&problem, seed, &[]), brief(3).run(&problem, seed, &[]));
     }
 
     #[test]
-    fn search_finds_the_optimum_of_small_problems(mut parts in parts(5), seed in any::<u64>()) {
+    fn search_finds_the_optimum_of_small_problems(mut draft in draft(5), seed in any::<u64>()) {
         // With rules or little room, no chain of feasible moves may lead to the optimum.
-        parts.rules = Rules::default();
-        parts.hosts.iter_mut().for_each(|host| (host.cpus, host.memory_bytes) = (8.0 + host.cpus, 100));
-        let problem = Problem::new(parts).expect("a sound problem");
+        draft.parts.rules = Rules::default();
+        for room in &mut draft.parts.capacity {
+            (room.cpus, room.memory_bytes) = (8.0 + room.cpus, 100);
+        }
+        let problem = draft.problem();
         let found = brief(1).run(&problem, seed, &[]).ok();
         let found_s = found.map(|found| problem.evaluate(&found.assignment).seconds);
         prop_assert_eq!(found_s, optimum(&problem));
     }
 
     #[test]
-    fn no_single_move_beats_the_runner_up(parts in parts(5), seed in any::<u64>()) {
-        let problem = Problem::new(parts).expect("a sound problem");
+    fn no_single_move_beats_the_runner_up(draft in draft(5), seed in any::<u64>()) {
+        let problem = draft.problem();
         let Ok(found) = brief(1).run(&problem, seed, &[]) else { return Ok(()) };
         let here_s = problem.evaluate(&found.assignment).seconds;
         if let Some(other) = problem.runner_up(&found.assignment) {
@@ -256,22 +273,22 @@ proptest! {
     }
 
     #[test]
-    fn greedy_goes_by_the_book(parts in parts(12)) {
-        let problem = Problem::new(parts).expect("a sound problem");
+    fn greedy_goes_by_the_book(draft in draft(12)) {
+        let problem = draft.problem();
         let placed = Greedy.place(&problem, 0).ok().map(Assignment::into_hosts);
         prop_assert_eq!(placed, greedy_by_the_book(&problem));
     }
 
     #[test]
     fn the_order_of_hosts_and_transfers_changes_no_time(
-        parts in parts(8),
+        draft in draft(8),
         order in Just([0_usize, 1, 2, 3]).prop_shuffle(),
         seed in any::<u64>(),
     ) {
-        let to: Vec<usize> = order.into_iter().filter(|&host| host < parts.hosts.len()).collect();
-        let mut other = renamed(&parts, &to);
-        other.transfers.reverse();
-        let (problem, other) = (Problem::new(parts).expect("sound"), Problem::new(other).expect("sound"));
+        let to: Vec<usize> = order.into_iter().filter(|&host| host < draft.parts.capacity.len()).collect();
+        let mut other = renamed(&draft, &to);
+        other.parts.transfers.reverse();
+        let (problem, other) = (draft.problem(), other.problem());
         let (one_s, other_s) = (problem.bound_s(), other.bound_s());
         prop_assert!(one_s.to_bits() == other_s.to_bits() || (one_s - other_s).abs() <= 1e-12 * one_s);
         for policy in policies() {
@@ -288,21 +305,20 @@ proptest! {
 #[test]
 fn bound_is_tight_where_one_task_must_send_all() {
     let tasks = vec![task("a", 1.0), task("b", 1.0)];
-    let parts = uniform(tasks, vec![transfer(0, 1, 1_000_000)], 2, 1.0, 8e6);
-    assert!((Problem::new(parts).expect("sound").bound_s() - 1.0).abs() < 1e-12);
+    let draft = uniform(tasks, vec![transfer(0, 1, 1_000_000)], 2, 1.0, 8e6);
+    assert!((draft.problem().bound_s() - 1.0).abs() < 1e-12);
 }
 
 /// A ring of equal tasks, each sending the next one 1 MB, on hosts of 8 Mbit/s that hold three.
 fn ring_of(count: usize) -> Problem {
     let tasks = (0..count).map(|_| task("t", 1.0)).collect();
     let transfers = (0..count).map(|i| transfer(i, (i + 1) % count, 1_000_000)).collect();
-    let mut parts = uniform(tasks, transfers, count, 3.0, f64::INFINITY);
-    parts.sharing = Sharing::Hose;
-    parts
-        .hosts
-        .iter_mut()
-        .for_each(|host| (host.egress_bps, host.ingress_bps) = (8e6, 8e6));
-    Problem::new(parts).expect("sound")
+    let mut draft = uniform(tasks, transfers, count, 3.0, f64::INFINITY);
+    draft.network.sharing = Sharing::Hose;
+    for host in &mut draft.network.hosts {
+        (host.egress, host.ingress) = (bps(8e6), bps(8e6));
+    }
+    draft.problem()
 }
 
 #[test]
@@ -317,18 +333,19 @@ fn bound_by_sets_proves_what_stars_do_not() {
 #[test]
 fn bound_by_sets_looks_at_a_machine_as_one_place() {
     // Four hosts on two machines: a link of 1 Gbit/s to its neighbour hides that 8 Mbit/s lead out of each host.
-    let mut parts = uniform((0..4).map(|_| task("t", 1.0)).collect(), Vec::new(), 4, 1.0, 1e9);
-    parts.sharing = Sharing::Hose;
-    for (number, host) in parts.hosts.iter_mut().enumerate() {
-        (host.machine, host.egress_bps, host.ingress_bps) = (number / 2, 8e6, 8e6);
+    let mut draft = uniform((0..4).map(|_| task("t", 1.0)).collect(), Vec::new(), 4, 1.0, 1e9);
+    draft.network.sharing = Sharing::Hose;
+    for (number, host) in draft.network.hosts.iter_mut().enumerate() {
+        (host.machine, host.egress, host.ingress) = (number / 2, bps(8e6), bps(8e6));
     }
     for one in 0..4 {
-        parts
+        draft
+            .parts
             .transfers
             .extend((1..4).map(|step| transfer(one, (one + step) % 4, 1_000_000)));
     }
     // Four of the twelve transfers leave each machine, over two hosts: 2 s.
-    let problem = Problem::new(parts).expect("sound");
+    let problem = draft.problem();
     assert!(problem.bound_s() < 0.1);
     let bound_s = problem.sets_bound_s(4.0, 10, 1_000_000);
     assert!(bound_s > 1.98 && bound_s <= 2.0, "bound {bound_s} s");
@@ -338,23 +355,23 @@ fn bound_by_sets_looks_at_a_machine_as_one_place() {
 fn bound_by_sets_leaves_light_edges_out_where_sets_are_too_many() {
     // The ring of before among 60 tasks that all exchange single bytes: too many connected sets to list.
     let count = 60;
-    let mut parts = uniform(
+    let mut draft = uniform(
         (0..count).map(|_| task("t", 1.0)).collect(),
         Vec::new(),
         count,
         6.0,
         f64::INFINITY,
     );
-    parts.sharing = Sharing::Hose;
-    parts
-        .hosts
-        .iter_mut()
-        .for_each(|host| (host.egress_bps, host.ingress_bps) = (8e6, 8e6));
+    draft.network.sharing = Sharing::Hose;
+    for host in &mut draft.network.hosts {
+        (host.egress, host.ingress) = (bps(8e6), bps(8e6));
+    }
     for one in 0..count {
-        parts
+        draft
+            .parts
             .transfers
             .extend((1..count).map(|step| transfer(one, (one + step) % count, if step == 1 { 1_000_000 } else { 1 })));
     }
-    let bound_s = Problem::new(parts).expect("sound").sets_bound_s(2.0, 10, 1_000_000);
+    let bound_s = draft.problem().sets_bound_s(2.0, 10, 1_000_000);
     assert!(bound_s > 0.98 && bound_s <= 1.0001, "bound {bound_s} s");
 }

@@ -1,9 +1,9 @@
 //! Problems for the tests, and the optimum by trying everything.
 
 use gavotte_assign::{
-    Assignment, Group, Host, Link, MaxLatency, Partial, Parts, Problem, Rules, Sharing, Task, Transfer,
-    UNLIMITED_MEMORY,
+    Assignment, Capacity, MaxLatency, Partial, Parts, Problem, ProblemError, Rules, Task, Transfer, UNLIMITED_MEMORY,
 };
+use gavotte_net::{BitsPerSec, Group, Host, Link, Network, NetworkParts, Sharing};
 
 pub(crate) const MBIT: f64 = 1e6;
 pub(crate) const MB: u64 = 1_000_000;
@@ -19,14 +19,34 @@ pub(crate) fn task(name: &str, cpus: f64) -> Task {
 }
 
 /// A host without caps, on a machine of its own.
-pub(crate) fn host(index: usize, cpus: f64) -> Host {
+fn host(index: usize) -> Host {
     Host {
         name: format!("vm{index}"),
-        cpus,
-        memory_bytes: UNLIMITED_MEMORY,
         machine: index,
-        egress_bps: f64::INFINITY,
-        ingress_bps: f64::INFINITY,
+        egress: BitsPerSec::UNLIMITED,
+        ingress: BitsPerSec::UNLIMITED,
+    }
+}
+
+pub(crate) fn bps(value: f64) -> BitsPerSec {
+    BitsPerSec::new(value).expect("above zero")
+}
+
+/// A problem before it is checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    pub(crate) network: NetworkParts,
+    pub(crate) parts: Parts,
+}
+
+impl Draft {
+    pub(crate) fn checked(self) -> Result<Problem, ProblemError> {
+        let network = Network::new(self.network).expect("a sound network");
+        Problem::new(network.into(), self.parts)
+    }
+
+    pub(crate) fn problem(self) -> Problem {
+        self.checked().expect("a sound problem")
     }
 }
 
@@ -44,29 +64,39 @@ pub(crate) fn group(name: &str, members: &[usize], rate_bps: f64, parent: Option
     Group {
         name: name.to_owned(),
         members,
-        up_bps: rate_bps,
-        down_bps: rate_bps,
+        up: bps(rate_bps),
+        down: bps(rate_bps),
         parent,
     }
 }
 
 /// `hosts` hosts of `cpus` cores, joined all to all at `rate_bps`.
-pub(crate) fn uniform(tasks: Vec<Task>, transfers: Vec<Transfer>, hosts: usize, cpus: f64, rate_bps: f64) -> Parts {
-    Parts {
-        tasks,
-        transfers,
-        hosts: (0..hosts).map(|index| host(index, cpus)).collect(),
-        rate_bps: vec![rate_bps; hosts * hosts],
-        groups: Vec::new(),
-        sharing: Sharing::Pipe,
-        rules: Rules::default(),
-        load: Vec::new(),
+pub(crate) fn uniform(tasks: Vec<Task>, transfers: Vec<Transfer>, hosts: usize, cpus: f64, rate_bps: f64) -> Draft {
+    let room = Capacity {
+        cpus,
+        memory_bytes: UNLIMITED_MEMORY,
+    };
+    Draft {
+        network: NetworkParts {
+            hosts: (0..hosts).map(host).collect(),
+            rate_bps: vec![rate_bps; hosts * hosts],
+            latency_s: Vec::new(),
+            groups: Vec::new(),
+            sharing: Sharing::Pipe,
+        },
+        parts: Parts {
+            tasks,
+            transfers,
+            capacity: vec![room; hosts],
+            rules: Rules::default(),
+            load: Vec::new(),
+        },
     }
 }
 
 /// Whether an assignment keeps the rules, from their definition.
 pub(crate) fn keeps_rules(problem: &Problem, host_of: &[usize]) -> bool {
-    let (rules, hosts) = (problem.rules(), problem.hosts().len());
+    let rules = problem.rules();
     let used = |tasks: &[usize]| {
         let mut used: Vec<usize> = tasks.iter().map(|&task| host_of[task]).collect();
         used.sort_unstable();
@@ -76,7 +106,8 @@ pub(crate) fn keeps_rules(problem: &Problem, host_of: &[usize]) -> bool {
     let apart = |group: &Vec<usize>| used(group) == group.len();
     let near = |bound: &MaxLatency| {
         let (m, n) = (host_of[bound.source], host_of[bound.target]);
-        m == n || rules.latency_s[m * hosts + n] <= bound.seconds
+        let known_s = problem.network().latency_s(m, n);
+        m == n || known_s.is_some_and(|seconds| seconds <= bound.seconds)
     };
     rules.apart.iter().all(apart)
         && rules.together.iter().all(|group| used(group) <= 1)
@@ -86,7 +117,7 @@ pub(crate) fn keeps_rules(problem: &Problem, host_of: &[usize]) -> bool {
 
 /// The least completion time of all assignments in seconds; `None` if none is feasible.
 pub(crate) fn optimum(problem: &Problem) -> Option<f64> {
-    let (hosts, tasks) = (problem.hosts().len(), problem.tasks().len());
+    let (hosts, tasks) = (problem.capacity().len(), problem.tasks().len());
     (0..hosts.pow(u32::try_from(tasks).expect("few tasks")))
         .filter_map(|code| problem.assignment(digits(code, hosts, tasks)).ok())
         .filter(|assignment| keeps_rules(problem, assignment.hosts()))
@@ -106,7 +137,7 @@ fn digits(mut code: usize, base: usize, count: usize) -> Vec<usize> {
 
 /// Algorithm 1 once more, without any shortcut: all paths, and all counts made anew for each.
 pub(crate) fn greedy_by_the_book(problem: &Problem) -> Option<Vec<usize>> {
-    let count = problem.hosts().len();
+    let count = problem.capacity().len();
     let mut order: Vec<Transfer> = problem.transfers().to_vec();
     order.sort_by_key(|transfer| std::cmp::Reverse(transfer.bytes));
     let mut partial = Partial::new(problem).ok()?;
@@ -149,20 +180,20 @@ pub(crate) fn greedy_by_the_book(problem: &Problem) -> Option<Vec<usize>> {
 }
 
 fn rate_by_the_book(problem: &Problem, used: &[(usize, usize)], m: usize, n: usize) -> f64 {
-    let mut rate = f64::INFINITY;
-    problem.for_each_link(m, n, |link| {
+    let (network, mut rate) = (problem.network(), f64::INFINITY);
+    network.for_each_link(m, n, |link| {
         let others = used.iter().filter(|&&(a, b)| {
             let mut shares = false;
-            problem.for_each_link(a, b, |used| shares |= used == link);
+            network.for_each_link(a, b, |used| shares |= used == link);
             shares
         });
-        let alone = problem.sharing() != Sharing::Pipe && !problem.colocated(m, n);
+        let capped = network.capped(m, n);
         let others = match link {
             Link::Ingress(_) => return,
-            Link::Pair { .. } if alone => 0,
+            Link::Pair { .. } if capped => 0,
             _ => others.count(),
         };
-        rate = rate.min(problem.rate_bps(link) / (others as f64 + 1.0));
+        rate = rate.min(network.rate(link).bps() / (others as f64 + 1.0));
     });
     rate
 }

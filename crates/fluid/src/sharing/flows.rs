@@ -1,44 +1,7 @@
 //! Flows that come, change their holder, and go.
 
+use super::flow::{Finished, Flow, NONE, Slot};
 use super::{Index, Sharing, TOGETHER};
-
-/// Number of an active flow; used again after it ended.
-pub(crate) type Slot = u32;
-
-/// The holder of a slot without a flow.
-const NONE: Index = Index::MAX;
-
-/// An active flow.
-#[derive(Clone, Debug)]
-pub(super) struct Flow {
-    pub(super) path: Vec<Index>,
-    pub(super) weight: f64,
-    /// The link that holds it back.
-    pub(super) holder: Index,
-    /// Bytes in all; may be infinite.
-    bytes: f64,
-    /// Bytes sent until the holder's clock showed `mark`.
-    sent: f64,
-    mark: f64,
-    owner: u32,
-}
-
-/// A flow that sent its last byte.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Finished {
-    /// As given to [`Sharing::start`].
-    pub(crate) owner: u32,
-    /// Its slot until now.
-    pub(crate) slot: Slot,
-    /// The link that held it back at the end.
-    pub(crate) holder: Index,
-}
-
-impl Flow {
-    pub(super) fn is_active(&self) -> bool {
-        self.holder != NONE
-    }
-}
 
 impl Sharing {
     /// Starts a flow over the links of `path`: at least one, none twice. Takes effect with [`Sharing::settle`].

@@ -16,6 +16,7 @@
 //! result does not depend on the order of evaluation, since the max-min fair allocation is unique.
 
 mod crossings;
+mod flow;
 mod flows;
 mod heap;
 mod refill;
@@ -24,8 +25,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crossings::Crossings;
-use flows::Flow;
-pub(crate) use flows::{Finished, Slot};
+use flow::Flow;
+pub(crate) use flow::{Finished, Index, Slot};
 use heap::{Heap, Places};
 
 /// Levels nearer to each other than this, relatively, count as equal. Keeps rounding from moving flows to and fro.
@@ -34,9 +35,6 @@ const EQUAL: f64 = 1e-11;
 const STILL: f64 = 1e-13;
 /// Flows that end within this of each other, relative to the time of day, end together.
 const TOGETHER: f64 = 1e-12;
-
-/// Number of a link.
-pub(crate) type Index = u32;
 
 /// Links and the flows on them. Rates are bytes per second.
 #[derive(Clone, Debug, Default)]

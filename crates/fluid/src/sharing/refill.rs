@@ -1,20 +1,23 @@
-//! Max-min fairness from nothing: progressive filling over all flows.
+//! Max-min fairness from nothing, over all flows.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use gavotte_net::max_min;
 
-use super::{Index, Level, Sharing};
+use super::{Index, Sharing};
 
 impl Sharing {
-    /// Finds holders and levels anew, whatever they were: the link with the least fair share fixes its flows, then the
-    /// next (Bertsekas and Gallager, 6.5.2).
+    /// Finds holders and levels anew, whatever they were.
     pub(super) fn refill(&mut self) {
         self.queue.clear();
         self.queued.fill(false);
         let active: Vec<u32> = (0..self.flows.len() as u32)
             .filter(|&slot| self.flows[slot as usize].is_active())
             .collect();
-        let fixed = self.fill(&active);
+        let flows: Vec<_> = active
+            .iter()
+            .map(|&slot| &self.flows[slot as usize])
+            .map(|flow| (&flow.path[..], flow.weight))
+            .collect();
+        let found = max_min(&self.rate, &flows);
 
         for link in 0..self.links.len() as Index {
             if self.crossings.is_busy(link) {
@@ -24,9 +27,9 @@ impl Sharing {
         for &slot in &active {
             self.detach(slot);
         }
-        for (&slot, (holder, level)) in active.iter().zip(fixed) {
-            self.level[holder as usize] = level;
-            self.attach(slot, holder);
+        for (&slot, held) in active.iter().zip(found.into_iter().flatten()) {
+            self.level[held.link as usize] = held.level;
+            self.attach(slot, held.link);
         }
         for link in 0..self.links.len() as Index {
             // Sets the limits of the links with room; the others are level already.
@@ -34,51 +37,6 @@ impl Sharing {
                 self.evaluate(link);
             }
         }
-    }
-
-    /// The holder and level of each flow.
-    fn fill(&self, active: &[u32]) -> Vec<(Index, f64)> {
-        let mut room = self.rate.clone();
-        let mut open: Vec<(usize, f64)> = vec![(0, 0.0); room.len()];
-        let mut on: Vec<Vec<usize>> = vec![Vec::new(); room.len()];
-        for (number, &slot) in active.iter().enumerate() {
-            let flow = &self.flows[slot as usize];
-            for &link in &flow.path {
-                open[link as usize].0 += 1;
-                open[link as usize].1 += flow.weight;
-                on[link as usize].push(number);
-            }
-        }
-        let mut fixed = vec![(Index::MAX, 0.0); active.len()];
-        let share = |room: f64, open: (usize, f64)| room.max(0.0) / open.1;
-        let mut queue: BinaryHeap<_> = (0..room.len())
-            .filter(|&link| open[link].0 > 0)
-            .map(|link| Reverse((Level(share(room[link], open[link])), link)))
-            .collect();
-        while let Some(Reverse((Level(then), link))) = queue.pop() {
-            if open[link].0 == 0 {
-                continue;
-            }
-            let level = share(room[link], open[link]);
-            if level > then {
-                queue.push(Reverse((Level(level), link)));
-                continue;
-            }
-            for number in std::mem::take(&mut on[link]) {
-                if fixed[number].0 != Index::MAX {
-                    continue;
-                }
-                fixed[number] = (link as Index, level);
-                let flow = &self.flows[active[number] as usize];
-                for &crossed in &flow.path {
-                    let crossed = crossed as usize;
-                    room[crossed] -= flow.weight * level;
-                    open[crossed].0 -= 1;
-                    open[crossed].1 -= flow.weight;
-                }
-            }
-        }
-        fixed
     }
 }
 

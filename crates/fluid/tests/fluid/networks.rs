@@ -1,15 +1,13 @@
 //! Which links a transfer loads, worked out by hand.
 
-use gavotte_fluid::{
-    BitsPerSec, FluidError, Group, Host, Machine, Network, NetworkHost, NetworkParts, Platform, Sharing, Topology,
-    TopologyParts, Workload, rates, simulate,
-};
+use gavotte_fluid::{FluidError, Machine, Platform, Topology, TopologyParts, Workload, rates, simulate};
+use gavotte_net::{BitsPerSec, Group, Host, InputError, Network, NetworkParts, Sharing};
 
 use crate::support::{Columns, MBIT, bps, small};
 
 /// Hosts 0 and 1 on one machine, 2 alone, 3 in another rack.
-fn network(rate_bps: &[f64], sharing: Sharing) -> NetworkParts<'_> {
-    let host = |h: usize| NetworkHost {
+fn network(sharing: Sharing) -> NetworkParts {
+    let host = |h: usize| Host {
         name: format!("vm{h}"),
         machine: h.max(1),
         egress: bps(4.0 * MBIT),
@@ -29,16 +27,15 @@ fn network(rate_bps: &[f64], sharing: Sharing) -> NetworkParts<'_> {
     let groups = vec![group("rack0", &[0, 1], Some(2)), group("rack1", &[2], Some(2)), row];
     NetworkParts {
         hosts: (0..4).map(host).collect(),
-        rate_bps: rate_bps.into(),
-        latency_s: None,
+        rate_bps: vec![8.0 * MBIT; 16],
+        latency_s: Vec::new(),
         groups,
         sharing,
     }
 }
 
 fn rate(sharing: Sharing, source: u32, target: u32) -> f64 {
-    let pairs = [8.0 * MBIT; 16];
-    let network = Network::new(network(&pairs, sharing)).expect("sound");
+    let network = Network::new(network(sharing)).expect("sound");
     rates(&network, Columns::of(&[(source, target, 1, 0.0)]).flows()).expect("sound")[0] / MBIT
 }
 
@@ -58,41 +55,17 @@ fn each_sharing_model_adds_links() {
 
 #[test]
 fn latency_comes_before_the_first_byte() {
-    let (pairs, latency_s) = ([8.0 * MBIT; 16], [0.25; 16]);
     let parts = NetworkParts {
-        latency_s: Some((&latency_s).into()),
-        ..network(&pairs, Sharing::Pipe)
+        latency_s: vec![0.25; 16],
+        ..network(Sharing::Pipe)
     };
     let network = Network::new(parts).expect("sound");
     let columns = Columns::of(&[(0, 3, 1_000_000, 1.0), (2, 2, 5, 1.0)]);
     let outcome = simulate(&network, &Workload::new(columns.flows())).expect("sound");
     assert_eq!(outcome.finish_s, [2.25, 1.0]);
-    assert_eq!(
-        network.link_name(outcome.holder[0].expect("the pair")),
-        "path from vm0 to vm3"
-    );
+    let holder = outcome.holder[0].expect("the pair");
+    assert_eq!(Platform::link_name(&network, holder), "path from vm0 to vm3");
     assert_eq!(outcome.holder[1], None);
-}
-
-#[test]
-fn mistakes_are_named() {
-    let error = |parts: NetworkParts<'_>| Network::new(parts).expect_err("a mistake").to_string();
-    let mut pairs = [8.0 * MBIT; 16];
-    assert_eq!(
-        error(network(&pairs[..15], Sharing::Hose)),
-        "the rate matrix has 15 entries, but 16 are needed"
-    );
-    pairs[1] = 0.0;
-    let expected = "the rate from `vm0` to `vm1` is 0; it must be above zero bit/s (infinity means unlimited)";
-    assert_eq!(error(network(&pairs, Sharing::Hose)), expected);
-    pairs[1] = f64::INFINITY;
-    let mut circle = network(&pairs, Sharing::Hose);
-    circle.groups[2].parent = Some(0);
-    assert_eq!(error(circle), "group `rack0` is its own ancestor");
-    assert_eq!(
-        "star".parse::<Sharing>().expect_err("unknown").to_string(),
-        "there is no sharing model `star`; use hose, pipe or groups"
-    );
 }
 
 /// Hosts a and b on machine m0 (5 Mbit/s inside, 3 Mbit/s NIC), c and d on machines of their own.
@@ -184,10 +157,10 @@ fn columns_that_do_not_fit_are_named() {
     columns.weight.pop();
     assert_eq!(
         error(&columns),
-        FluidError::Length {
+        FluidError::Input(InputError::Length {
             what: "the column `weight`",
             found: 1,
             expected: 2
-        }
+        })
     );
 }

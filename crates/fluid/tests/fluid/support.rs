@@ -1,6 +1,7 @@
 //! Platforms and workloads to test with.
 
-use gavotte_fluid::{BitsPerSec, Flows, Host, Machine, Switch, Topology, TopologyParts, Uplink};
+use gavotte_fluid::{Flows, Machine, Switch, Topology, TopologyParts, Uplink};
+use gavotte_net::{BitsPerSec, Host};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 

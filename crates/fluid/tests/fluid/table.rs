@@ -35,7 +35,7 @@ fn columns_go_by_name_too() {
 fn mistakes_name_line_field_and_remedy() {
     let wrong =
         |row: &str| read(&format!("id,source,target,bytes,start_s\n0,0,1,1,0\n{row}\n")).expect_err("a mistake");
-    let host = "line 3: source: there is no host `vm9`; use a name of the network or a number from 0 to 2";
+    let host = "line 3: source: no host `vm9`; use a host of the network or a number from 0 to 2";
     assert_eq!(wrong("1,vm9,1,1,0"), host);
     assert_eq!(
         wrong("1,0,1,-5,0"),
@@ -54,7 +54,7 @@ fn mistakes_name_line_field_and_remedy() {
     );
     assert_eq!(
         header("id,source,src,target,bytes,start_s"),
-        "line 1: the column `source` is there twice"
+        "line 1: the column `source` appears twice"
     );
     assert!(
         header("id,source,target,bytes,start").starts_with("line 1: there is no column `start`; the columns are id")

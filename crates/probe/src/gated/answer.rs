@@ -5,7 +5,7 @@ use thiserror::Error;
 use super::blocks::{Block, blocks, median, mode, shift};
 use super::record::{Arrival, Limit, Train};
 use super::saturation::{arrived_bytes, floor_ns, saturated_spans};
-use super::slope::{Knot, knots as knots_of, slope};
+use super::slope::{Interval, Knot, knots as knots_of, slope};
 
 /// Fewest blocks an answer may rest on.
 const MIN_BLOCKS: usize = 5;
@@ -31,15 +31,6 @@ pub enum Verdict {
     HostLimited,
     /// The budget ended while everything still passed: the path may have more, or a bucket was not yet empty.
     BucketNotExhausted,
-}
-
-/// A 95 % confidence interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interval {
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
 }
 
 /// What a train says of its path. All rates are bit/s on the wire, as a shaper counts.

@@ -85,6 +85,12 @@ impl Recorder {
         &self.train
     }
 
+    /// The whole train.
+    pub fn into_train(mut self, limit: Limit) -> Train {
+        self.train(limit);
+        self.train
+    }
+
     /// Packets that came, each counted once.
     pub fn received(&self) -> u64 {
         self.train.arrivals.len() as u64

@@ -5,7 +5,6 @@
 //! *knot*) is the least disturbed, and the line through two knots far apart has the path's slope. A stall that outlasts
 //! the bucket costs a step, which spoils the lags across it and no others; the lag is chosen by how well its slopes agree.
 
-use super::answer::Interval;
 use super::blocks::{Block, median, mode};
 use super::record::Train;
 use super::saturation::arrived_bytes;
@@ -14,6 +13,15 @@ use super::saturation::arrived_bytes;
 const MIN_SLOPES: usize = 6;
 /// Slopes this near to the mode, in standard deviations, count.
 const KEPT: f64 = 3.0;
+
+/// A 95 % confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
 
 /// The least disturbed packet of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]

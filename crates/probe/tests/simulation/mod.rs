@@ -1,18 +1,30 @@
-//! A sender with a window before a token bucket, with stalls, late stamps, jitter and loss. Deterministic.
+//! A network that the gated train's two ends run over: a token bucket with a queue, and stalls, loss, reordering, late
+//! stamps, a slow receiver with a small buffer, lost answers and a clock that is set. Deterministic.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
-use gavotte_probe::gated::{Arrival, Train};
+use gavotte_probe::gated::receiver::{self, Clocks, Receiver, Report};
+use gavotte_probe::gated::recorder::HEADERS_V4_BYTES;
+use gavotte_probe::gated::sender::{self, Sender};
+use gavotte_probe::gated::wire::{Ack, Data};
+use gavotte_probe::gated::{End, Shape};
 
-const WIRE_BYTES: u32 = 1514;
-const BATCH: u32 = 16;
-const WINDOW: u32 = 128;
+const PROBE_ID: u64 = 7;
+const PAYLOAD_BYTES: u32 = 1472;
+const WIRE_BYTES: u32 = PAYLOAD_BYTES + HEADERS_V4_BYTES;
+/// Packets that the receiver takes in one read.
+const READ_PACKETS: usize = 64;
 /// One way, and the same back for answers.
-const LATENCY_NS: f64 = 50_000.0;
+const LATENCY_NS: u64 = 50_000;
 const LONGEST_STALL_NS: f64 = 5e6;
-/// Enough for 90 ms of saturation at any rate, behind any bucket.
-const SATURATED_NS: f64 = 9e7;
-const MOST_PACKETS: u32 = 30_000;
+/// How much later than its turn a packet comes at most, if it is overtaken.
+const LONGEST_DETOUR_NS: f64 = 1e6;
+/// How long after the train's time its end may be told.
+const END_LIMIT: Duration = Duration::from_secs(20);
+/// The socket buffer as the receiver is told it; what it really holds is the path's.
+const BUFFER_BYTES: u32 = 32 << 20;
+const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
 
 /// What the train meets.
 #[derive(Clone, Debug)]
@@ -20,16 +32,30 @@ pub(crate) struct Path {
     pub(crate) rate_bps: f64,
     pub(crate) bucket_bytes: f64,
     pub(crate) queue_bytes: f64,
-    /// Time in which the sender hands over a packet.
+    /// Time in which the sender hands over a packet, or several as one.
     pub(crate) line_ns: f64,
     /// Mean of a stamp's lateness.
     pub(crate) jitter_ns: f64,
     /// Share of packets lost at random.
     pub(crate) loss: f64,
-    /// Chance of a stall of the sender: before each batch, and again within it.
+    /// Share of packets that others overtake.
+    pub(crate) reordered: f64,
+    /// Share of answers lost at random.
+    pub(crate) lost_acks: f64,
+    /// Chance of a stall of the sender, before each batch and again within it, and of the receiver after each read.
     pub(crate) stalls: f64,
     /// Chance with each packet that the receiver's core is away for a while.
     pub(crate) late_stamps: f64,
+    /// Time that the receiver spends on a packet.
+    pub(crate) read_ns: f64,
+    /// Packets that the receiver's socket holds.
+    pub(crate) buffer_packets: usize,
+    /// When the clock that stamps packets is set, and by how much.
+    pub(crate) step_at_ns: u64,
+    pub(crate) step_ns: i64,
+    pub(crate) max_packets: u32,
+    pub(crate) max_time: Duration,
+    pub(crate) hold: Duration,
     pub(crate) seed: u64,
 }
 
@@ -42,8 +68,17 @@ impl Default for Path {
             line_ns: 2_000.0,
             jitter_ns: 0.0,
             loss: 0.0,
+            reordered: 0.0,
+            lost_acks: 0.0,
             stalls: 0.0,
             late_stamps: 0.0,
+            read_ns: 500.0,
+            buffer_packets: 14_000,
+            step_at_ns: 0,
+            step_ns: 0,
+            max_packets: 12_000,
+            max_time: Duration::from_secs(1),
+            hold: Duration::ZERO,
             seed: 1,
         }
     }
@@ -61,36 +96,74 @@ impl Random {
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    fn stall_ns(&mut self, chance: f64) -> f64 {
-        if self.unit() < chance {
-            LONGEST_STALL_NS * self.unit()
+    fn happens(&mut self, chance: f64) -> bool {
+        self.unit() < chance
+    }
+
+    fn stall_ns(&mut self, chance: f64) -> u64 {
+        if self.happens(chance) {
+            (LONGEST_STALL_NS * self.unit()) as u64
         } else {
-            0.0
+            0
         }
     }
 }
 
-struct Shaper<'a> {
-    path: &'a Path,
-    tokens: f64,
-    at_ns: f64,
-    waiting: VecDeque<f64>,
+/// Things by the time in nanoseconds that each is due.
+struct Due<T>(VecDeque<(u64, T)>);
+
+impl<T> Due<T> {
+    fn push(&mut self, at_ns: u64, thing: T) {
+        let after = self.0.partition_point(|(other_ns, _)| *other_ns <= at_ns);
+        self.0.insert(after, (at_ns, thing));
+    }
+
+    fn next_ns(&self) -> Option<u64> {
+        self.0.front().map(|(at_ns, _)| *at_ns)
+    }
+
+    fn pop(&mut self, now_ns: u64) -> Option<(u64, T)> {
+        self.next_ns().filter(|at_ns| *at_ns <= now_ns)?;
+        self.0.pop_front()
+    }
 }
 
-impl Shaper<'_> {
-    /// When a packet that comes at `now_ns` leaves; `None` when the queue is full.
-    fn pass(&mut self, now_ns: f64) -> Option<f64> {
-        let bytes = f64::from(WIRE_BYTES);
-        let per_ns = self.path.rate_bps / 8e9;
-        while self.waiting.front().is_some_and(|leaves| *leaves <= now_ns) {
-            self.waiting.pop_front();
+struct Shaper {
+    rate_bps: f64,
+    bucket_bytes: f64,
+    queue_bytes: f64,
+    tokens: f64,
+    at_ns: f64,
+    /// Bytes of the pieces that wait, by when each leaves.
+    waiting: Due<f64>,
+    waiting_bytes: f64,
+}
+
+impl Shaper {
+    fn new(path: &Path) -> Self {
+        Self {
+            rate_bps: path.rate_bps,
+            bucket_bytes: path.bucket_bytes,
+            queue_bytes: path.queue_bytes,
+            tokens: path.bucket_bytes.max(f64::from(WIRE_BYTES)),
+            at_ns: 0.0,
+            waiting: Due(VecDeque::new()),
+            waiting_bytes: 0.0,
         }
-        if (self.waiting.len() as f64 + 1.0) * bytes > self.path.queue_bytes {
+    }
+
+    /// When `bytes` that come at `now_ns` in one piece leave; `None` when the queue is full.
+    fn pass(&mut self, now_ns: f64, bytes: f64) -> Option<f64> {
+        let per_ns = self.rate_bps / 8e9;
+        while let Some((_, bytes)) = self.waiting.pop(now_ns as u64) {
+            self.waiting_bytes -= bytes;
+        }
+        if self.waiting_bytes + bytes > self.queue_bytes {
             return None;
         }
         let from = now_ns.max(self.at_ns);
-        // A bucket holds a packet at least, or nothing would ever pass.
-        let depth = self.path.bucket_bytes.max(bytes);
+        // A bucket holds a piece at least, or nothing would ever pass.
+        let depth = self.bucket_bytes.max(bytes);
         self.tokens = (self.tokens + per_ns * (from - self.at_ns)).min(depth);
         self.at_ns = from;
         if self.tokens < bytes {
@@ -98,71 +171,214 @@ impl Shaper<'_> {
             self.tokens = bytes;
         }
         self.tokens -= bytes;
-        self.waiting.push_back(self.at_ns);
+        self.waiting.push(self.at_ns as u64, bytes);
+        self.waiting_bytes += bytes;
         Some(self.at_ns)
     }
 }
 
-/// Sends a train over the path.
-pub(crate) fn simulate(path: &Path) -> Train {
-    let mut random = Random(path.seed);
-    let mut shaper = Shaper {
-        path,
-        tokens: path.bucket_bytes.max(f64::from(WIRE_BYTES)),
-        at_ns: 0.0,
-        waiting: VecDeque::new(),
-    };
-    let mut train = Train {
-        wire_bytes: WIRE_BYTES,
-        payload_bytes: 1472,
-        ..Train::default()
-    };
-    let emptied_ns = 8e9 * path.bucket_bytes / path.rate_bps;
-    let (mut now_ns, mut stamp_ns, mut away_ns) = (0.0f64, 0.0f64, 0.0f64);
-    let (mut seq, mut batch) = (0u32, 0u32);
-    // Packets under way: number, and when the sender hears of it.
-    let mut answers: VecDeque<(u32, f64)> = VecDeque::new();
-    let mut heard = 0;
-    while now_ns < SATURATED_NS + emptied_ns && seq < MOST_PACKETS {
-        now_ns += random.stall_ns(path.stalls);
-        while let Some((number, at_ns)) = answers.front().copied() {
-            if at_ns > now_ns && seq - heard < WINDOW {
-                break;
-            }
-            now_ns = now_ns.max(at_ns);
-            heard = heard.max(number + 1);
-            answers.pop_front();
+/// When an end of the train does its next step; one that waits is woken by what comes before.
+#[derive(Clone, Copy)]
+struct Turn {
+    at_ns: u64,
+    waits_until_ns: Option<u64>,
+}
+
+impl Turn {
+    fn at(at_ns: u64) -> Self {
+        Self {
+            at_ns,
+            waits_until_ns: None,
         }
-        if seq - heard >= WINDOW {
-            // All that was under way is lost: the sender's time-out.
-            now_ns += 2e7;
-            heard = seq;
-        }
-        let sent_ns = now_ns;
-        now_ns += random.stall_ns(path.stalls);
-        for _ in 0..BATCH {
-            now_ns += path.line_ns;
-            let lost = random.unit() < path.loss;
-            if let Some(leaves_ns) = shaper.pass(now_ns).filter(|_| !lost) {
-                if random.unit() < path.late_stamps {
-                    away_ns = leaves_ns + LATENCY_NS + LONGEST_STALL_NS / 2.0 * random.unit();
-                }
-                let late_ns = -path.jitter_ns * (1.0 - random.unit()).ln();
-                stamp_ns = stamp_ns.max(away_ns).max(leaves_ns + LATENCY_NS + late_ns);
-                train.arrivals.push(Arrival {
-                    seq,
-                    batch,
-                    sent_ns: sent_ns as i64,
-                    received_ns: stamp_ns as i64,
-                    overflow: 0,
-                });
-                answers.push_back((seq, stamp_ns + LATENCY_NS));
-            }
-            seq += 1;
-        }
-        train.batch_ends_ns.push(Some(now_ns as i64));
-        batch += 1;
     }
-    train.sent = u64::from(seq);
-    train
+
+    fn due_ns(&self, event_ns: Option<u64>) -> u64 {
+        self.waits_until_ns.map_or(self.at_ns, |until_ns| {
+            event_ns.unwrap_or(until_ns).min(until_ns).max(self.at_ns)
+        })
+    }
+}
+
+/// What is between the two ends.
+struct Network<'a> {
+    path: &'a Path,
+    origin: Instant,
+    random: Random,
+    shaper: Shaper,
+    /// Packets under way, by when they arrive.
+    wire: Due<Data>,
+    /// Packets in the receiver's socket: with their stamps and what the socket had dropped before.
+    socket: VecDeque<(Data, u64, u32)>,
+    overflow: u32,
+    last_ns: u64,
+    away_ns: u64,
+    /// Answers under way, by when they arrive.
+    acks: Due<Ack>,
+}
+
+/// Runs a train over the path, as the agents at its ends would. Returns what its sender and its receiver say in the end.
+pub(crate) fn simulate(path: &Path) -> (End, Report) {
+    let mut network = Network {
+        path,
+        origin: Instant::now(),
+        random: Random(path.seed),
+        shaper: Shaper::new(path),
+        wire: Due(VecDeque::new()),
+        socket: VecDeque::new(),
+        overflow: 0,
+        last_ns: 0,
+        away_ns: 0,
+        acks: Due(VecDeque::new()),
+    };
+    let shape = Shape {
+        payload_bytes: PAYLOAD_BYTES,
+        max_packets: path.max_packets,
+        max_time: path.max_time,
+        hold: path.hold,
+    };
+    let clocks = network.clocks(0);
+    let deadline = network.origin + path.max_time + END_LIMIT;
+    let mut sender = Sender::new(PROBE_ID, shape, true, network.origin);
+    let mut receiver = Receiver::new(PROBE_ID, shape, HEADERS_V4_BYTES, BUFFER_BYTES, clocks, deadline);
+    let (mut sending, mut receiving) = (Some(Turn::at(0)), Turn::at(0));
+    let mut end = None;
+    loop {
+        let receiver_ns = receiving.due_ns(network.next_packet_ns());
+        let sender_ns = sending.map(|turn| turn.due_ns(network.acks.next_ns()));
+        if let Some(now_ns) = sender_ns.filter(|now_ns| *now_ns <= receiver_ns) {
+            sending = network.step_sender(&mut sender, now_ns);
+            if sending.is_none() {
+                end = Some((now_ns + LATENCY_NS, sender.end()));
+            }
+            continue;
+        }
+        if let Some((_, end)) = end.filter(|(told_ns, _)| *told_ns <= receiver_ns) {
+            receiver.handle_end(end, network.instant(receiver_ns));
+        }
+        match network.step_receiver(&mut receiver, receiving, receiver_ns) {
+            Some(turn) => receiving = turn,
+            None => return (sender.end(), receiver.finish(&network.clocks(receiver_ns))),
+        }
+    }
+}
+
+impl Network<'_> {
+    fn instant(&self, ns: u64) -> Instant {
+        self.origin + Duration::from_nanos(ns)
+    }
+
+    fn ns(&self, instant: Instant) -> u64 {
+        instant.duration_since(self.origin).as_nanos() as u64
+    }
+
+    fn clocks(&self, ns: u64) -> Clocks {
+        let step_ns = if ns < self.path.step_at_ns {
+            0
+        } else {
+            self.path.step_ns
+        };
+        Clocks {
+            steady: self.instant(ns),
+            wall_ns: (EPOCH_NS + ns).saturating_add_signed(step_ns),
+        }
+    }
+
+    fn step_sender(&mut self, sender: &mut Sender, now_ns: u64) -> Option<Turn> {
+        while let Some((_, ack)) = self.acks.pop(now_ns) {
+            sender.handle_ack(ack);
+        }
+        match sender.poll(self.instant(now_ns)) {
+            sender::Action::Send(batch) => {
+                let packets: Vec<Data> = batch.packets().collect();
+                let done_ns = self.send(&packets, batch.segments as usize, now_ns);
+                sender.handle_sent(packets.len() as u32, true, self.instant(done_ns));
+                Some(Turn::at(done_ns + self.random.stall_ns(self.path.stalls)))
+            }
+            sender::Action::WaitUntil(until) => Some(Turn {
+                at_ns: now_ns,
+                waits_until_ns: Some(self.ns(until)),
+            }),
+            sender::Action::Done => None,
+        }
+    }
+
+    /// Hands packets over, `segments` of them as one; returns when that is done.
+    fn send(&mut self, packets: &[Data], segments: usize, now_ns: u64) -> u64 {
+        let mut now_ns = (now_ns + self.random.stall_ns(self.path.stalls)) as f64;
+        for piece in packets.chunks(segments) {
+            now_ns += self.path.line_ns;
+            let Some(leaves_ns) = self.shaper.pass(now_ns, f64::from(WIRE_BYTES) * piece.len() as f64) else {
+                continue;
+            };
+            for data in piece {
+                self.carry(*data, leaves_ns as u64 + LATENCY_NS);
+            }
+        }
+        now_ns as u64
+    }
+
+    /// Brings a packet from the shaper to the receiver's host, where it would arrive at `due_ns`.
+    fn carry(&mut self, data: Data, due_ns: u64) {
+        let Self { path, random, .. } = self;
+        if random.happens(path.loss) {
+            return;
+        }
+        if random.happens(path.late_stamps) {
+            self.away_ns = due_ns + (LONGEST_STALL_NS / 2.0 * random.unit()) as u64;
+        }
+        let late_ns = -path.jitter_ns * (1.0 - random.unit()).ln();
+        let mut arrives_ns = (due_ns + late_ns as u64).max(self.away_ns).max(self.last_ns);
+        self.last_ns = arrives_ns;
+        if random.happens(path.reordered) {
+            arrives_ns += (LONGEST_DETOUR_NS * random.unit()) as u64;
+        }
+        self.wire.push(arrives_ns, data);
+    }
+
+    fn next_packet_ns(&self) -> Option<u64> {
+        if self.socket.is_empty() {
+            self.wire.next_ns()
+        } else {
+            Some(0)
+        }
+    }
+
+    /// A receiver that waits reads; `None` when it is done.
+    fn step_receiver(&mut self, receiver: &mut Receiver, turn: Turn, now_ns: u64) -> Option<Turn> {
+        if turn.waits_until_ns.is_some() {
+            return Some(Turn::at(self.read(receiver, now_ns)));
+        }
+        match receiver.poll(self.instant(now_ns)) {
+            receiver::Action::Ack(ack) => {
+                if !self.random.happens(self.path.lost_acks) {
+                    self.acks.push(now_ns + LATENCY_NS, ack);
+                }
+                Some(turn)
+            }
+            receiver::Action::Nap(time) => Some(Turn::at(now_ns + time.as_nanos() as u64)),
+            receiver::Action::ReadUntil(until) => Some(Turn {
+                at_ns: now_ns,
+                waits_until_ns: Some(self.ns(until)),
+            }),
+            receiver::Action::Done => None,
+        }
+    }
+
+    /// Reads what the socket has; returns when that is done.
+    fn read(&mut self, receiver: &mut Receiver, now_ns: u64) -> u64 {
+        while let Some((at_ns, data)) = self.wire.pop(now_ns) {
+            if self.socket.len() < self.path.buffer_packets {
+                self.socket.push_back((data, self.clocks(at_ns).wall_ns, self.overflow));
+            } else {
+                self.overflow += 1;
+            }
+        }
+        let count = self.socket.len().min(READ_PACKETS);
+        for (data, stamp_ns, overflow) in self.socket.drain(..count) {
+            receiver.handle_packet(&data, Some(stamp_ns), overflow);
+        }
+        let busy_ns = (count as f64 * self.path.read_ns) as u64 + self.random.stall_ns(self.path.stalls);
+        receiver.handle_read(count < READ_PACKETS, self.instant(now_ns + busy_ns));
+        now_ns + busy_ns
+    }
 }

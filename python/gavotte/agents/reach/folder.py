@@ -6,8 +6,8 @@ removes the folder.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
+import logging
 import os
 import secrets
 import shutil
@@ -17,6 +17,8 @@ from pathlib import Path
 
 from gavotte.agents.runtime import RUNTIME_DIR_VARIABLE, runtime_dir
 from gavotte.errors import GavotteError
+
+logger = logging.getLogger(__name__)
 
 PREFIX = "r-"
 LOCK = "owner"
@@ -36,7 +38,7 @@ def claimed() -> Iterator[Path]:
     # The longest socket is `4095.sock`, which ssh binds under this name with 17 more letters first.
     if len(os.fsencode(folder)) + 27 > SOCKET_PATH_BYTES or set(str(folder)) & set(": \t\n\"'\\%$"):
         raise GavotteError(
-            f"ssh cannot make sockets in {runtime}", hint=f"set {RUNTIME_DIR_VARIABLE} to a shorter, simpler path"
+            f"ssh cannot create sockets in {runtime}", hint=f"set {RUNTIME_DIR_VARIABLE} to a short path without blanks"
         )
     with _alone(runtime):
         _sweep(runtime)
@@ -64,7 +66,7 @@ def sweep() -> int:
 def _sweep(runtime: Path) -> int:
     swept = 0
     for folder in runtime.glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):
+        try:
             lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -72,6 +74,8 @@ def _sweep(runtime: Path) -> int:
                 swept += 1
             finally:
                 os.close(lock)
+        except OSError as error:
+            logger.debug("leaves %s: %s", folder, error)  # mostly in use by another run
     return swept
 
 

@@ -48,8 +48,8 @@ def credentials(folder: Path) -> grpc.ChannelCredentials:
             mode = path.stat().st_mode
         except OSError as error:
             raise GavotteError(
-                f"{path}: {error.strerror}", hint="make keys by `gavotte hosts keys`, or correct the folder"
+                f"{path}: {error.strerror}", hint="create keys with `gavotte hosts keys`, or name the right folder"
             ) from None
         if name == CONTROLLER_KEY and mode & 0o077:
-            raise GavotteError(f"{path} can be read by others", hint=f"run: chmod 600 {path}")
+            raise GavotteError(f"other users can read {path}", hint=f"run: chmod 600 {path}")
     return grpc.ssl_channel_credentials(parts[AUTHORITY], parts[CONTROLLER_KEY], parts[CONTROLLER_CERTIFICATE])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,12 +12,14 @@ import grpc
 
 from gavotte.agents.binary import agent_binaries
 from gavotte.agents.reach import folder, keys
+from gavotte.agents.reach.causes import last_line, tls_cause
 from gavotte.agents.reach.client import config_file, ssh_program
 from gavotte.agents.reach.tunnel import Tunnel
-from gavotte.agents.reach.verdicts import last_line, tls_verdict
 from gavotte.errors import AgentError
 from gavotte.formats.inventory import Host, Inventory
 from gavotte.formats.routes import SshRoute, TlsRoute, UnixRoute
+
+logger = logging.getLogger(__name__)
 
 AT_ONCE = 32
 """SSH connections being opened at one time."""
@@ -32,7 +35,10 @@ _OPTIONS = [
     # A Unix socket answers at once or not at all: no back-off of 20 s as for a far server.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.enable_http_proxy", 0),
-    # The path of a Unix socket is no valid HTTP/2 authority, and the agent's server insists on one.
+]
+_SOCKET_OPTIONS = [
+    *_OPTIONS,
+    # A Unix socket has no valid HTTP/2 authority of its own. Never set it for TLS: certificates are checked by it.
     ("grpc.default_authority", "localhost"),
 ]
 
@@ -71,7 +77,7 @@ class Reach:
                 if told:
                     return told
             if isinstance(route, TlsRoute):
-                told = tls_verdict(details, place=route.location, keys=self._keys) or ""
+                told = tls_cause(details, place=route.location, keys=self._keys) or ""
                 if told:
                     return told
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -90,6 +96,7 @@ class Reach:
         """
         over_ssh = [host for host in inventory.host if isinstance(host.route, SshRoute)]
         if over_ssh:
+            logger.info("connects to %d hosts over SSH", len(over_ssh))
             self._open_tunnels(over_ssh, inventory.ssh_config or config_file(), resources, start=start)
         secure = None
         if any(isinstance(host.route, TlsRoute) for host in inventory.host):
@@ -108,7 +115,7 @@ class Reach:
         if isinstance(route, TlsRoute):
             return grpc.secure_channel(route.location, secure, options=_OPTIONS)
         path = route.path if isinstance(route, UnixRoute) else str(self.tunnels[host.name].socket)
-        return grpc.insecure_channel(f"unix:{path}", options=_OPTIONS)
+        return grpc.insecure_channel(f"unix:{path}", options=_SOCKET_OPTIONS)
 
     def _open_tunnels(self, hosts: list[Host], config: str | None, resources: ExitStack, *, start: bool) -> None:
         ssh_program()

@@ -7,7 +7,9 @@ closes with it, however it ends. No port is opened for control, here or there.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import re
 import secrets
 import select
 import signal
@@ -18,11 +20,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gavotte.agents.binary import Binary
+from gavotte.agents.reach.causes import NO_FORWARD, ssh_cause
 from gavotte.agents.reach.client import CONNECT_LIMIT_S, ssh_line
 from gavotte.agents.reach.script import MARK, remote_line
-from gavotte.agents.reach.verdicts import NO_FORWARD, ssh_verdict
 from gavotte.errors import AgentError
 from gavotte.formats.routes import SshRoute
+
+logger = logging.getLogger(__name__)
 
 GREETING_LIMIT_S = CONNECT_LIMIT_S + 20.0
 """Until the host has told whether it has the agent: connection, authentication, login scripts."""
@@ -31,6 +35,8 @@ COPY_LIMIT_S = 120.0
 START_LIMIT_S = 20.0
 END_LIMIT_S = 4.0
 """An agent stops its calls within 3 s."""
+_LOGGED = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z +(ERROR|WARN|INFO|DEBUG|TRACE) ")
+"""Begins each line that an agent logs."""
 NOISE_LIMIT_BYTES = 1 << 20
 """What login scripts may print."""
 
@@ -81,15 +87,17 @@ class Tunnel:
         self._shared = start and self._control("check")
         command = remote_line(binaries, socket=remote, data_port=self._route.data_port, start=start)
         line = [*ssh_line(self._route, self._config, *self._forward), command]
+        logger.debug("%s", " ".join(ssh_line(self._route, self._config)))
         with self._guard, self._log.open("wb") as log:
             if self._closed:
-                raise AgentError("given up")
+                raise AgentError("gave up")
             # A session of its own: Ctrl-C must reach the controller first, which then releases the run.
             self._process = subprocess.Popen(
                 line, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
             )
         word, rest = self._hear(GREETING_LIMIT_S)
         if word == "wants":
+            logger.info("%s: copies the agent there", self._destination())
             self._send(binaries[rest].content)
             self.copied = True
             word, rest = ("has", rest) if not start else self._hear(COPY_LIMIT_S)
@@ -105,7 +113,7 @@ class Tunnel:
         if word != "ready":
             raise self._refusal(word, rest)
         if not self.socket.exists():
-            raise AgentError(f"ssh could not make {self.socket}: {self.why()}")
+            raise AgentError(f"ssh could not create {self.socket}: {self.why()}")
 
     def beat(self) -> None:
         """Tells the agent that its controller is there."""
@@ -125,15 +133,17 @@ class Tunnel:
         said = self._said()
         if status is None:
             return NO_FORWARD if "open failed" in said else ""
-        return ssh_verdict(said, destination=self._destination(), status=status)
+        return ssh_cause(said, destination=self._destination(), status=status)
 
     def loosen(self) -> None:
         """Lets the lifeline go; the agent ends, and the connection with it. Returns at once."""
         with self._guard:
             self._closed = True
             if self._process is not None and self._process.stdin is not None:
-                with contextlib.suppress(OSError):
+                try:
                     self._process.stdin.close()
+                except OSError as error:
+                    logger.debug("%s: its lifeline was gone already: %s", self._destination(), error)
 
     def close(self) -> None:
         """Ends the connection, with force if it does not end by itself."""
@@ -143,12 +153,14 @@ class Tunnel:
             return
         for force in (None, signal.SIGTERM, signal.SIGKILL):
             if force is not None:
+                logger.debug("%s: ssh does not end; %s", self._destination(), force.name)
                 process.send_signal(force)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(END_LIMIT_S)
                 break
         if process.stdout is not None:
             process.stdout.close()
+        self._tell_log()
         if self._shared:
             self._control("cancel")
         self.socket.unlink(missing_ok=True)
@@ -175,7 +187,7 @@ class Tunnel:
                     word, _, rest = text.removeprefix(MARK).partition(" ")
                     return word, rest
             if len(self._heard) > NOISE_LIMIT_BYTES:
-                raise AgentError("its login scripts print without end")
+                raise AgentError("its login scripts do not stop printing")
             if not select.select([process.stdout], [], [], max(0.0, end - time.monotonic()))[0]:
                 raise AgentError(self._late(limit_s))
             chunk = os.read(process.stdout.fileno(), 65536)
@@ -195,7 +207,7 @@ class Tunnel:
             if not select.select([], [process.stdin], [], max(0.0, end - time.monotonic()))[1]:
                 sent = len(content) - len(view)
                 raise AgentError(
-                    f"took {sent} of the agent's {len(content)} bytes in {COPY_LIMIT_S:.0f} s; is its link up?"
+                    f"received {sent} of the agent's {len(content)} bytes in {COPY_LIMIT_S:.0f} s; is its link up?"
                 )
             written = self._write(view)
             if written < 0:
@@ -213,7 +225,8 @@ class Tunnel:
                 return os.write(process.stdin.fileno(), data)
             except BlockingIOError:
                 return 0
-            except OSError:
+            except OSError as error:
+                logger.debug("%s: does not read any more: %s", self._destination(), error)
                 return -1
 
     def _finish(self) -> None:
@@ -232,20 +245,32 @@ class Tunnel:
 
     def _refusal(self, word: str, rest: str) -> AgentError:
         if word == "machine":
-            return AgentError(f"is {rest or 'of an unknown architecture'}, for which there is no agent beside this one")
+            return AgentError(
+                f"has the architecture {rest or 'unknown'}; build an agent for it and put it beside this one"
+            )
         if word == "lacks":
-            return AgentError(f"lacks {rest}; install coreutils there")
+            return AgentError(f"`{rest}` is missing; install coreutils on it")
         if word == "mismatch":
-            return AgentError("the agent arrived damaged (checksum mismatch); is its disk full?")
-        return AgentError(self.why(patience_s=END_LIMIT_S) or f"says {word!r}")
+            return AgentError("the copy of the agent is damaged (checksum mismatch); is the disk full?")
+        return AgentError(self.why(patience_s=END_LIMIT_S) or f"says `{word}`")
 
     def _late(self, limit_s: float) -> str:
         return self.why() or f"ssh gave no answer in {limit_s:.0f} s"
 
+    def _tell_log(self) -> None:
+        """Logs what the agent logged, which is gone with the connection."""
+        if logger.isEnabledFor(logging.DEBUG) and self._log.exists():
+            for line in filter(_LOGGED.match, self._log.read_text(errors="replace").splitlines()):
+                logger.debug("%s: its agent: %s", self._destination(), line)
+
     def _said(self) -> str:
-        with contextlib.suppress(OSError):
-            return self._log.read_text(errors="replace")[-16384:]
-        return ""
+        try:
+            said = self._log.read_text(errors="replace")
+        except OSError as error:
+            logger.debug("%s: what ssh said is gone: %s", self._destination(), error)
+            return ""
+        # What the agent logged is no word of ssh.
+        return "".join(line for line in said.splitlines(keepends=True) if not _LOGGED.match(line))[-16384:]
 
     def _destination(self) -> str:
         port = f"-p {self._route.port} " if self._route.port else ""
@@ -259,4 +284,5 @@ class Tunnel:
         with contextlib.suppress(subprocess.TimeoutExpired):
             quiet = subprocess.DEVNULL
             return subprocess.run(line, stdin=quiet, stdout=quiet, stderr=quiet, timeout=5, check=False).returncode == 0
+        logger.debug("%s: the connection that it shares does not answer", self._destination())
         return False

@@ -55,9 +55,9 @@ def assemble(source: str, found: Sequence[Found], *, ssh_config: str | None = No
         FormatError: naming the source, the place and a remedy.
     """
     if not found:
-        raise FormatError(source, "", "names no host", "add one, or name another source")
+        raise FormatError(source, "", "names no host", "add one, or use another source")
     if len(found) > MAX_HOSTS:
-        raise FormatError(source, "", f"names {len(found)} hosts", f"name at most {MAX_HOSTS}")
+        raise FormatError(source, "", f"names {len(found)} hosts", f"use at most {MAX_HOSTS}")
     with ThreadPoolExecutor(min(LOOKUPS, len(found))) as pool:
         addresses = list(pool.map(lambda host: resolve(host, source, alone=len(found) == 1), found))
     taken: dict[str, Found] = {}
@@ -65,7 +65,7 @@ def assemble(source: str, found: Sequence[Found], *, ssh_config: str | None = No
         other = taken.setdefault(address, host)
         if other is not host:
             raise FormatError(
-                source, host.where, f"{host.name!r} and {other.name!r} are both {address}", "name only one of them"
+                source, host.where, f"`{host.name}` and `{other.name}` are both {address}", "use only one of them"
             )
     entries = [_entry(*pair) for pair in zip(found, addresses, strict=True)]
     document: dict[str, Any] = {"format": FORMAT, "host": entries}
@@ -90,7 +90,10 @@ def resolve(host: Found, source: str, *, alone: bool) -> str:
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, socket.gaierror) and error.strerror else "not a name"
         raise FormatError(
-            source, host.where, f"{host.lookup!r} has no address here ({reason})", "correct it, or add it to /etc/hosts"
+            source,
+            host.where,
+            f"`{host.lookup}` does not resolve here ({reason})",
+            "correct the name, or add it to /etc/hosts",
         ) from None
     addresses = [str(answer[4][0]) for answer in answers]
     # Debian gives a host's own name to 127.0.1.1.
@@ -99,8 +102,8 @@ def resolve(host: Found, source: str, *, alone: bool) -> str:
         raise FormatError(
             source,
             host.where,
-            f"{host.lookup!r} resolves to {addresses[0]}, where no other host can reach it",
-            "correct /etc/hosts, or write an inventory with its address",
+            f"`{host.lookup}` resolves to {addresses[0]}, which other hosts cannot reach",
+            "correct /etc/hosts, or use an inventory with its address",
         )
     return (outside or addresses)[0]
 

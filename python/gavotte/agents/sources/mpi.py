@@ -72,7 +72,7 @@ def parse_hostfile(text: str, path: str) -> list[Entry]:
                 before, slots=_counted(before.slots + entry.slots, number, path), user=before.user or entry.user
             )
         if len(entries) > MAX_HOSTS:
-            raise FormatError(path, f"line {number}", f"is one more than {MAX_HOSTS} hosts", "name fewer")
+            raise FormatError(path, f"line {number}", f"names more than {MAX_HOSTS} hosts", "use fewer")
     return list(entries.values())
 
 
@@ -80,7 +80,7 @@ def _entry(content: list[str], number: int, path: str) -> Entry:
     where = f"line {number}"
     place = _PLACE.fullmatch(content[0])
     if not place:
-        raise FormatError(path, where, f"{content[0][:60]!r} is no host", _REMEDY)
+        raise FormatError(path, where, f"`{content[0][:60]}` is not a host", _REMEDY)
     slots: str | None = place[3]
     most: str | None = None
     user: str | None = place[1]
@@ -88,10 +88,10 @@ def _entry(content: list[str], number: int, path: str) -> Entry:
         key, mark, value = word.partition("=")
         key = key.lower()
         if not mark or not value or key not in _SLOTS | _MOST | _USERS | _IGNORED:
-            raise FormatError(path, where, f"{word[:60]!r} is no setting of a hostfile", _REMEDY)
+            raise FormatError(path, where, f"`{word[:60]}` is not a hostfile setting", _REMEDY)
         if key in _SLOTS:
             if slots is not None:
-                raise FormatError(path, where, "counts the slots twice", _REMEDY)
+                raise FormatError(path, where, "gives the slots twice", _REMEDY)
             slots = value
         elif key in _MOST:
             most = value
@@ -99,15 +99,15 @@ def _entry(content: list[str], number: int, path: str) -> Entry:
             user = value
     for number_text in (slots, most):
         if number_text is not None and not re.fullmatch("[0-9]{1,9}", number_text):
-            raise FormatError(path, where, f"{number_text[:60]!r} is no number of slots", _REMEDY)
+            raise FormatError(path, where, f"`{number_text[:60]}` is not a number of slots", _REMEDY)
     # Open MPI: with only a maximum, that is the number.
     count = int(slots or most or 1)
     if most is not None and int(most) < count:
-        raise FormatError(path, where, f"has {count} slots, at most {int(most)}", "correct one of them")
+        raise FormatError(path, where, f"has {count} slots, but at most {int(most)}", "correct one of them")
     return Entry(place[2].strip("[]"), number, _counted(count, number, path), user)
 
 
 def _counted(slots: int, number: int, path: str) -> int:
     if not 0 < slots <= MAX_SLOTS:
-        raise FormatError(path, f"line {number}", f"makes {slots} slots", f"give 1 to {MAX_SLOTS}")
+        raise FormatError(path, f"line {number}", f"brings the slots to {slots}", f"use 1 to {MAX_SLOTS}")
     return slots

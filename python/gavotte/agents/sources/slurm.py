@@ -38,7 +38,7 @@ def from_slurm(environ: Mapping[str, str]) -> Inventory:
     variable = OLD_NODES if OLD_NODES in environ and NODES not in environ else NODES
     text = environ.get(variable, "")
     if not text.strip():
-        raise FormatError(f"${NODES}", "", "is not set", "run inside an allocation, as of `salloc` or `sbatch`")
+        raise FormatError(f"${NODES}", "", "is not set", "run this inside an allocation of `salloc` or `sbatch`")
     names = expand_nodes(text, f"${variable}")
     cpus = _cpus(environ, len(names))
     memory = environ.get(MEMORY, "")
@@ -62,7 +62,7 @@ def expand_nodes(text: str, source: str = f"${NODES}") -> list[str]:
         where = f"character {start + 1}"
         for name in _expand_item(item, where, source):
             if name in seen:
-                raise FormatError(source, where, f"{name!r} stands twice", _LIST_REMEDY)
+                raise FormatError(source, where, f"`{name}` is named twice", _LIST_REMEDY)
             seen.add(name)
             names.append(name)
         if len(names) > MAX_HOSTS:
@@ -82,7 +82,7 @@ def expand_counts(text: str, source: str) -> list[int]:
         found = _COUNT.fullmatch(item.strip())
         repeat = int(found[2] or 1) if found else 0
         if not found or not 0 < repeat <= MAX_HOSTS or len(counts) + repeat > MAX_HOSTS:
-            raise FormatError(source, "", f"{item[:60]!r} is no count of a node", _COUNT_REMEDY)
+            raise FormatError(source, "", f"`{item[:60]}` is not a number of cpus", _COUNT_REMEDY)
         counts += [int(found[1])] * repeat
     return counts
 
@@ -94,7 +94,7 @@ def _cpus(environ: Mapping[str, str], nodes: int) -> list[float | None]:
             continue
         counts = expand_counts(text, f"${variable}")
         if len(counts) != nodes:
-            raise FormatError(f"${variable}", "", f"counts {len(counts)} nodes of {nodes}", _COUNT_REMEDY)
+            raise FormatError(f"${variable}", "", f"has {len(counts)} entries for {nodes} nodes", _COUNT_REMEDY)
         return [float(count) if count else None for count in counts]
     own = environ.get(OWN_CPUS, "")
     if nodes == 1 and re.fullmatch("[0-9]{1,9}", own) and int(own):
@@ -109,13 +109,13 @@ def _split(text: str, source: str) -> list[str]:
     for index, letter in enumerate(text):
         depth += (letter == "[") - (letter == "]")
         if depth not in (0, 1):
-            raise FormatError(source, f"character {index + 1}", f"{letter!r} is one bracket too many", _LIST_REMEDY)
+            raise FormatError(source, f"character {index + 1}", f"`{letter}` closes no bracket", _LIST_REMEDY)
         if letter == "," and depth == 0:
             items.append("")
         else:
             items[-1] += letter
     if depth:
-        raise FormatError(source, f"character {len(text)}", "a bracket is open", _LIST_REMEDY)
+        raise FormatError(source, f"character {len(text)}", "a bracket is not closed", _LIST_REMEDY)
     return items
 
 
@@ -123,10 +123,10 @@ def _expand_item(item: str, where: str, source: str) -> list[str]:
     parts = re.split(r"\[([^\[\]]*)\]", item)
     literal = "".join(parts[::2])
     if not re.fullmatch(r"[A-Za-z0-9_.-]*", literal) or not literal[:1].isalnum() or not item[:1].isalnum():
-        raise FormatError(source, where, f"{item[:60]!r} is no node", _LIST_REMEDY)
+        raise FormatError(source, where, f"`{item[:60]}` is not a node", _LIST_REMEDY)
     choices = [_ranges(part, where, source) for part in parts[1::2]]
     if math.prod(len(choice) for choice in choices) > MAX_HOSTS:
-        raise FormatError(source, where, f"{item[:60]!r} is more than {MAX_HOSTS} nodes", "use fewer")
+        raise FormatError(source, where, f"`{item[:60]}` is more than {MAX_HOSTS} nodes", "use fewer")
     names = [parts[0]]
     for choice, after in zip(choices, parts[2::2], strict=True):
         names = [f"{name}{number}{after}" for name in names for number in choice]
@@ -138,10 +138,10 @@ def _ranges(text: str, where: str, source: str) -> list[str]:
     for part in text.split(","):
         found = _RANGE.fullmatch(part)
         if not found:
-            raise FormatError(source, where, f"{part[:60]!r} is no number or range", _LIST_REMEDY)
+            raise FormatError(source, where, f"`{part[:60]}` is not a number or a range", _LIST_REMEDY)
         low, high = int(found[1]), int(found[2] or found[1])
         if not 0 <= high - low < MAX_HOSTS:
-            raise FormatError(source, where, f"range {part[:60]!r} is empty or too long", _LIST_REMEDY)
+            raise FormatError(source, where, f"range `{part[:60]}` is empty or too long", _LIST_REMEDY)
         numbers += [f"{number:0{len(found[1])}}" for number in range(low, high + 1)]
         if len(numbers) > MAX_HOSTS:
             raise FormatError(source, where, f"is more than {MAX_HOSTS} nodes", "use fewer")

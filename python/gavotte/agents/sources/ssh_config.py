@@ -6,6 +6,7 @@ client itself (`ssh -G`), so that patterns, `Match`, tokens and the system's con
 
 from __future__ import annotations
 
+import glob
 import re
 import shlex
 import subprocess
@@ -43,12 +44,12 @@ def from_ssh_config(match: str = "*", *, file: str | Path | None = None) -> Inve
     path = Path(named or USER_CONFIG).expanduser()
     globs = [part.strip() for part in match.split(",") if part.strip()]
     if not globs:
-        raise GavotteError("no host of the ssh configuration is named", hint="write a glob, as in ssh-config:web*")
+        raise GavotteError("`ssh-config:` needs a pattern", hint="use e.g. ssh-config:web*")
     known = aliases(read_text(path), str(path)) if named or path.exists() else []
     chosen = [name for name in known if any(fnmatchcase(name, glob) for glob in globs)]
     chosen += [glob for glob in globs if re.fullmatch(r"[\w.-]+", glob) and glob not in chosen]
     if not chosen:
-        raise FormatError(str(path), "", f"no Host line matches {match!r}", "name one of its hosts, or another file")
+        raise FormatError(str(path), "", f"no Host line matches `{match}`", "use one of its hosts, or another file")
     config = str(path.absolute()) if named else None
     with ThreadPoolExecutor(min(LOOKUPS, len(chosen))) as pool:
         places = list(pool.map(lambda name: ask(name, config)["hostname"], chosen))
@@ -69,7 +70,9 @@ def aliases(text: str, path: str, *, depth: int = 0) -> list[str]:
             names |= dict.fromkeys(name for name in rest if not set(name) & set("*?!") and not name.startswith("-"))
         elif keyword == "include":
             if depth >= MAX_DEPTH:
-                raise FormatError(path, f"line {number}", "includes too deeply", "break the circle")
+                raise FormatError(
+                    path, f"line {number}", "includes too many levels of files", "does a file include itself?"
+                )
             for pattern in rest:
                 for file in _included(pattern):
                     names |= dict.fromkeys(aliases(read_text(file), file, depth=depth + 1))
@@ -97,10 +100,10 @@ def ask(name: str, config: str | None) -> dict[str, str]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise GavotteError(f"ssh does not say what {name!r} means", hint="try `ssh -G` by hand") from None
+        raise GavotteError(f"ssh does not say where to find `{name}`", hint="try `ssh -G HOST` by hand") from None
     if done.returncode:
         first = (done.stderr.strip().splitlines() or ["no reason given"])[0]
-        raise GavotteError(f"ssh does not take {name!r}: {first[:300]}", hint="correct its configuration")
+        raise GavotteError(f"ssh rejects `{name}`: {first[:300]}", hint="correct the ssh configuration")
     settings: dict[str, str] = {}
     for row in done.stdout.splitlines():
         key, _, value = row.partition(" ")
@@ -111,17 +114,21 @@ def ask(name: str, config: str | None) -> dict[str, str]:
 def _lines(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
     """Yields (line, [lower-case keyword, arguments...]) of the lines that matter here."""
     for number, line in enumerate(text.split("\n"), 1):
+        if "\0" in line:
+            raise FormatError(path, f"line {number}", "holds a NUL character", "remove it")
         found = _LINE.match(line)
         if not found or found[1].lower() not in ("host", "include"):
             continue
         try:
             words = shlex.split(found[2].strip(), comments=True)
         except ValueError:
-            raise FormatError(path, f"line {number}", "has an open quote", "close it") from None
+            raise FormatError(path, f"line {number}", "has an unclosed quote", "close it") from None
         yield number, [found[1].lower(), *words]
 
 
 def _included(pattern: str) -> list[str]:
     """Expands an `Include`: relative ones are below ~/.ssh, and one that matches nothing is no error."""
     path = Path(pattern).expanduser() if pattern.startswith("~") else Path("~/.ssh").expanduser() / pattern
-    return sorted(str(file) for file in Path("/").glob(str(path).lstrip("/")) if file.is_file())
+    # Not Path.glob, which refuses patterns that ssh takes, such as `**x`.
+    found = glob.glob(str(path))  # noqa: PTH207
+    return sorted(file for file in found if Path(file).is_file())

@@ -136,16 +136,16 @@ class _Loads:
 
     def _rate(self, host: int, *, sends: bool) -> float:
         """The most that all links out of a host, or into it, carry together; a hose cap does not count its machine."""
-        rates = self.instance.rate_bps[host] if sends else self.instance.rate_bps[:, host]
-        if self.instance.sharing == "pipe":
-            return float(sum(rate for other, rate in enumerate(rates) if other != host))
-        far = float(sum(rate for other, rate in enumerate(rates) if other not in self.mates[host]))
-        cap = self.instance.egress_bps if sends else self.instance.ingress_bps
-        return min(far, float(cap[host]))
+        network, others = self.instance.network, range(len(self.mates))
+        rates = [network.pair_bps(host, n) if sends else network.pair_bps(n, host) for n in others]
+        if network.sharing == "pipe":
+            return sum(rate for other, rate in enumerate(rates) if other != host)
+        far = sum(rate for other, rate in enumerate(rates) if other not in self.mates[host])
+        return min(far, network.egress_bps(host) if sends else network.ingress_bps(host))
 
     def _seconds(self, outside: Counter[int], host: int, rate_bps: float) -> float:
         size: float = outside.total()
-        if self.instance.sharing != "pipe" and len(self.mates[host]) > 1:
+        if self.instance.network.sharing != "pipe" and len(self.mates[host]) > 1:
             size -= self._beside(outside, host)
         if size <= 0 or rate_bps == math.inf:
             return 0.0

@@ -117,7 +117,7 @@ def keep_rules(instance: Instance, model: Model, at: Sequence[dict[int, Literal]
     for one, other, seconds in compact.latencies:
         for m, here in at[one].items():
             for n, there in at[other].items():
-                if m != n and not instance.latency_s[m, n] <= seconds:
+                if m != n and not instance.network.latency_s(m, n) <= seconds:
                     model.clause([negated(here), negated(there)])
     for units, most in compact.limits:
         used = [model.boolean() for _ in instance.hosts]
@@ -276,8 +276,9 @@ class _Builder:
             if size == 0 or host not in self.at[unit]:
                 continue
             at = self.at[unit][host]
-            rate_bps = (self.instance.egress_bps if sends else self.instance.ingress_bps)[host]
-            if self.instance.sharing != "pipe" and 8 * size / rate_bps > self.cap_s * (1 + 1e-9):
+            network = self.instance.network
+            rate_bps = network.egress_bps(host) if sends else network.ingress_bps(host)
+            if network.sharing != "pipe" and 8 * size / rate_bps > self.cap_s * (1 + 1e-9):
                 self.model.clause([negated(at)])
                 continue
             terms = leaving.get((unit, host, sends), [])

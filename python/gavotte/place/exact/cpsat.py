@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 from gavotte.errors import GavotteError
 from gavotte.place.columns import Instance
 from gavotte.place.exact.compact import build, keep_room, keep_rules, places
+from gavotte.place.exact.solution import Solution
 from gavotte.place.exact.solver import Solver, race
 from gavotte.place.exact.text import Model
 
@@ -23,21 +23,6 @@ PLAIN_PACE = 2.2
 """Deterministic seconds that CP-SAT counts without relaxations while it counts one with them."""
 
 _Hosts = npt.NDArray[np.uint32]
-
-
-@dataclass(frozen=True)
-class Proof:
-    """What the solver found and proved.
-
-    Attributes:
-        hosts: (J,) the host of each task in the best placement known.
-        bound_s: no placement is faster.
-        stopped: whether the clock ended it before its deterministic budget.
-    """
-
-    hosts: _Hosts
-    bound_s: float
-    stopped: bool
 
 
 def parameters(*, limit_s: float, deterministic_s: float, seed: int, relaxed: bool = False) -> str:
@@ -55,7 +40,7 @@ def parameters(*, limit_s: float, deterministic_s: float, seed: int, relaxed: bo
 
 def prove(
     instance: Instance, known: _Hosts, *, bound_s: float, limit_s: float, deterministic_s: float, seed: int
-) -> Proof:
+) -> Solution:
     """Looks for a placement faster than a known one, and for a proof that there is none.
 
     Args:
@@ -75,10 +60,10 @@ def prove(
     # Only what is truly better is of interest: that rules out more before the search starts.
     target_s = cap_s * (1 - PROVEN / 2)
     if target_s <= bound_s:
-        return Proof(known, bound_s, False)
+        return Solution(known, bound_s, False, "optimal")
     built = [build(instance, cap_s=target_s, bound_s=bound_s, hint=hint, partition=part) for part in (False, True)]
     built = built if built[1].partitioned else built[:1]
-    relaxed = [one.partitioned and instance.sharing != "pipe" for one in built]
+    relaxed = [one.partitioned and instance.network.sharing != "pipe" for one in built]
     budgets_s = [deterministic_s if relax else deterministic_s * PLAIN_PACE for relax in relaxed]
     settings = [
         parameters(limit_s=limit_s, deterministic_s=budget_s, seed=seed, relaxed=relax)
@@ -96,7 +81,7 @@ def prove(
         if answer is None:
             continue
         if answer["status"] == "MODEL_INVALID":
-            raise GavotteError("CP-SAT refuses the exact model", hint="use --method search")
+            raise GavotteError("CP-SAT rejects the exact model", hint="use --method search")
         least_s = max(least_s, target_s if answer["status"] == "INFEASIBLE" else answer["bound"] * one.tick_s)
         if answer["solution"]:
             hosts = one.units_on(answer["solution"])
@@ -106,7 +91,7 @@ def prove(
     told = [(answer, budget_s) for answer, budget_s in zip(answers, budgets_s, strict=True) if answer is not None]
     proven = any(_ended(answer) for answer, _ in told)
     early = not proven and any(answer["deterministic_s"] < budget_s for answer, budget_s in told)
-    return Proof(best, min(least_s, instance.core.evaluate(best).seconds), early)
+    return Solution(best, min(least_s, instance.core.evaluate(best).seconds), early, "optimal")
 
 
 def _ended(answer: dict[str, Any]) -> bool:
@@ -133,5 +118,5 @@ def _ask(model: Model, parameters: str, limit_s: float) -> dict[str, Any]:
     with Solver(CHILD) as solver:
         answer = solver.ask({"model": model.text(), "parameters": parameters}, limit_s)
     if answer["status"] == "MODEL_INVALID":
-        raise GavotteError("CP-SAT refuses the exact model", hint="use --method search")
+        raise GavotteError("CP-SAT rejects the exact model", hint="use --method search")
     return answer

@@ -9,14 +9,13 @@ model (pair, egress, ingress, groups) has its row.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.place.columns import UNLIMITED_MEMORY, Instance
 from gavotte.place.exact.links import limited_links, load_on
+from gavotte.place.exact.solution import Solution
 from gavotte.place.exact.solver import Solver
 
 CHILD = "highs_child.py"
@@ -28,27 +27,12 @@ Row = tuple[float, float, list[tuple[int, float]]]
 """Least, most, and terms (column, coefficient)."""
 
 
-@dataclass(frozen=True)
-class Solved:
-    """What HiGHS found.
-
-    Attributes:
-        hosts: (J,) the host of each task.
-        bound_s: proven by the solver.
-        stopped: whether the time limit ended it.
-    """
-
-    hosts: npt.NDArray[np.uint32]
-    bound_s: float
-    stopped: bool
-
-
-def solve_ilp(instance: Instance, *, limit_s: float, seed: int) -> Solved | None:
-    """Solves the product form. None if time ran out before any placement was found.
+def solve_ilp(instance: Instance, *, limit_s: float, seed: int) -> Solution:
+    """Solves the product form.
 
     Raises:
         InfeasibleError: when no placement exists.
-        GavotteError: when it is too large, or the solver fails.
+        GavotteError: when it is too large, the solver fails, or time runs out before any placement is found.
     """
     program = _Program(instance)
     request = {
@@ -63,14 +47,16 @@ def solve_ilp(instance: Instance, *, limit_s: float, seed: int) -> Solved | None
         answer = solver.ask(request, limit_s)
     if answer["status"] == "infeasible":
         raise InfeasibleError(
-            "no placement keeps all constraints", hint="use --method optimal to learn which contradict"
+            "no placement keeps all constraints", hint="use --method optimal to see which contradict each other"
         )
     if not answer["solution"]:
-        return None
+        raise GavotteError(
+            f"ilp finds no placement within {limit_s:.3g} s", hint="give it more time, or use --method optimal"
+        )
     values = answer["solution"]
     hosts = [max(at, key=lambda host, at=at: values[at[host]]) for at in program.at]  # type: ignore[misc]
     placed = np.array([hosts[unit] for unit in instance.core.compact().unit_of], dtype=np.uint32)
-    return Solved(placed, max(float(answer["bound"]) * program.scale_s, 0.0), answer["status"] != "optimal")
+    return Solution(placed, max(float(answer["bound"]) * program.scale_s, 0.0), answer["status"] != "optimal", "ilp")
 
 
 class _Program:
@@ -137,7 +123,7 @@ class _Program:
         for one, other, seconds in compact.latencies:
             for m, here in at[one].items():
                 for n, there in at[other].items():
-                    if m != n and not self.instance.latency_s[m, n] <= seconds:
+                    if m != n and not self.instance.network.latency_s(m, n) <= seconds:
                         self.rows.append((-math.inf, 1.0, [(here, 1.0), (there, 1.0)]))
         for units, most in compact.limits:
             used = [self._column() for _ in self.instance.hosts]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -43,55 +42,32 @@ class Limited:
 def machines(instance: Instance) -> list[frozenset[int]]:
     """For each host, the hosts of its machine, itself among them."""
     members: dict[int, set[int]] = {}
-    for host, machine in enumerate(instance.machine):
-        members.setdefault(int(machine), set()).add(host)
-    return [frozenset(members[int(machine)]) for machine in instance.machine]
+    of_host = instance.network.machine
+    for host, machine in enumerate(of_host):
+        members.setdefault(machine, set()).add(host)
+    return [frozenset(members[machine]) for machine in of_host]
 
 
 def limited_links(instance: Instance) -> Iterator[Limited]:
     """Yields every link that can decide the completion time."""
-    hosts = range(len(instance.hosts))
-    everywhere, mates = frozenset(hosts), machines(instance)
-    caps = instance.sharing != "pipe"
-    for m in hosts:
-        for n in hosts:
-            rate_bps = float(instance.rate_bps[m, n])
-            cap_bps = min(instance.egress_bps[m], instance.ingress_bps[n]) if caps else math.inf
-            # All that is on the pair is on both caps too, so a pair as fast as either never decides.
-            if m != n and math.isfinite(rate_bps) and (n in mates[m] or rate_bps < cap_bps):
-                yield Limited(("pair", m, n), rate_bps, [Trigger(m, everywhere - {n}, True)])
-    if not caps:
-        return
-    for m in hosts:
-        if math.isfinite(instance.egress_bps[m]):
-            yield Limited(("out", m, 0), float(instance.egress_bps[m]), [Trigger(m, mates[m], True)])
-        if math.isfinite(instance.ingress_bps[m]):
-            yield Limited(("in", m, 0), float(instance.ingress_bps[m]), [Trigger(m, mates[m], False)])
-    if instance.sharing != "groups":
-        return
-    for g, (inside, up_bps, down_bps) in enumerate(instance.groups):
-        for kind, rate_bps, sends in (("up", up_bps, True), ("down", down_bps, False)):
-            if math.isfinite(rate_bps):
-                yield Limited(
-                    (kind, g, 0), rate_bps, [Trigger(host, inside | mates[host], sends) for host in sorted(inside)]
-                )
+    network, mates = instance.network, machines(instance)
+    everywhere = frozenset(range(len(instance.hosts)))
+    for key, rate_bps in network.deciding():
+        kind, at, target = key
+        if kind == "pair":
+            triggers = [Trigger(at, everywhere - {target}, True)]
+        elif kind in ("out", "in"):
+            triggers = [Trigger(at, mates[at], kind == "out")]
+        else:
+            inside = frozenset(network.inside(at))
+            triggers = [Trigger(host, inside | mates[host], kind == "up") for host in sorted(inside)]
+        yield Limited(key, rate_bps, triggers)
 
 
 def load_on(instance: Instance, phase: int) -> Counter[tuple[str, int, int]]:
     """Bytes of running applications on each link in the phase at this position."""
-    mates = machines(instance)
     found: Counter[tuple[str, int, int]] = Counter()
     for m, n, size, number in instance.loads:
-        if number != instance.phases[phase]:
-            continue
-        found["pair", m, n] += size
-        if n in mates[m]:
-            continue
-        found["out", m, 0] += size
-        found["in", n, 0] += size
-        for g, (inside, _, _) in enumerate(instance.groups):
-            if m in inside and n not in inside:
-                found["up", g, 0] += size
-            if n in inside and m not in inside:
-                found["down", g, 0] += size
+        if number == instance.phases[phase]:
+            found.update(dict.fromkeys(instance.network.links(m, n), size))
     return found

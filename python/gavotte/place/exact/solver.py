@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import select
 import subprocess
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from gavotte.errors import GavotteError
+
+logger = logging.getLogger(__name__)
 
 _GRACE_S = 30.0
 """What a solver may take beyond its own limit, to start and to end, before it is killed."""
@@ -34,6 +37,7 @@ class Solver:
     def __enter__(self) -> Self:
         # -I: nothing of the caller's folder or environment can shadow the solver's modules.
         command = [sys.executable, "-I", str(self._script)]
+        logger.debug("starts %s", self._script.name)
         self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         return self
 
@@ -113,7 +117,7 @@ def wait(solvers: Sequence[Solver], deadline_s: float) -> None:
     """
     ready, _, _ = select.select(solvers, [], [], max(deadline_s - time.monotonic(), 0.0))
     if not ready:
-        raise GavotteError("the solver did not end in time", hint="use --method search")
+        raise GavotteError("the solver did not finish in time", hint="use --method search")
 
 
 def race(

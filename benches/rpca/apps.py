@@ -1,0 +1,293 @@
+"""N-body and CG in the lab: totals with calibration, beside Open MPI's and MPICH's own collectives."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benches.mpi import IMPLEMENTATIONS, available, compiler, launch, loss_based, received_bytes
+from benches.rpca import cloud
+from benches.rpca.replay import BEST
+from benches.rpca.stats import saved
+
+from gavotte import lab
+from gavotte.collective import build_shim, norm_of, plan, shim_text
+from gavotte.errors import GavotteError
+from gavotte.formats.collective import Collective, Operation, write_collective
+from gavotte.formats.history import Floats
+from gavotte.measure import measure
+from gavotte.measure.methods import bulk
+from gavotte.model import model
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SIZE = cloud.Size(per_rack=4, egress_mbps=(20, 70), uplink_mbps=(80, 160), stranger_mbps=130)
+"""All hosts and strangers together send less than the 0.9 Gbit/s that two cores carry."""
+STRANGERS_BYTES, STRANGERS_WAIT_S = 4_000_000, 0.5
+PROBE_S = 0.2
+ROUNDS, IN_A_ROUND = 2, 2
+"""Of each job, and repetitions of each of its ways in random order: starting 16 ranks takes as long as a repetition."""
+BUDGET_S = 1300.0
+"""No round of a cloud begins later."""
+CLOUDS = 2
+"""Unless `--clouds` says otherwise."""
+SNAPSHOTS = 1
+"""Of a calibration, which each run pays for: `make bench-rpca ARGS=steps` tells what more would add. By three, which
+took 55 s here, ours was as fast."""
+LONG = 500
+"""Steps of the long run that the last column tells: this one's steps, each as long as here. The paper's N-body took 2560."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One application.
+
+    Attributes:
+        words: its arguments in a full run.
+        quick: in a quick one.
+        block_bytes: of a rank, in each exchange.
+        paper: what the RPCA paper gained over binomial trees, in %.
+    """
+
+    words: tuple[str, ...]
+    quick: tuple[str, ...]
+    block_bytes: int
+    paper: int
+
+
+PROGRAMS = {
+    "nbody": Program(("--steps", "5", "--bodies", "1024"), ("--steps", "2", "--bodies", "1024"), 64 * 992, 25),
+    "cg": Program(("--size", "65536", "--shift", "16"), ("--size", "65536", "--shift", "99"), 8 * 256 * 256 // 16, 31),
+}
+BASELINE, OURS = "binomial", "ours"
+CALLS = {"allgather": "MPI_Allgather", "gather-broadcast": "MPI_Gather + MPI_Bcast"}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One mpirun: several ways to exchange, one after the other.
+
+    Attributes:
+        implementation: whose mpirun.
+        ways: what each is called in the table, and what the program is told.
+        aware: names of those that need a calibration.
+        environment: for the ranks.
+    """
+
+    implementation: str
+    ways: dict[str, str]
+    aware: frozenset[str]
+    environment: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one way took in one repetition."""
+
+    steps: int
+    total_s: float
+    communication_s: float
+    checksum: float
+
+
+@dataclass(frozen=True)
+class Told:
+    """What was seen in one cloud.
+
+    Attributes:
+        spent_s: seconds of its calibration, model and plan.
+        aware: ways that need them.
+        runs: of each way, one a repetition.
+    """
+
+    spent_s: float
+    aware: frozenset[str]
+    runs: dict[str, list[Run]]
+
+
+def _jobs(history: Any, program: Program, scratch: Path, seed: int) -> tuple[list[Job], Collective, float]:
+    """All ways, our schedule, and the seconds that its model and it took."""
+
+    def planned(method: str, operation: Operation, size_bytes: int, algorithm: str) -> Collective:
+        root = None if algorithm == "auto" and operation == "allgather" else SIZE.hosts[0]
+        believed = model(history, method=method)
+        return plan(believed, operation, size_bytes=size_bytes, algorithm=algorithm, root=root, seed=seed)
+
+    started = time.perf_counter()
+    ours = planned(BEST, "allgather", program.block_bytes, "auto")
+    spent_s = time.perf_counter() - started
+    own = {
+        BASELINE: planned("mean", "allgather", program.block_bytes, "binomial"),
+        "fnf of rpca": planned("rpca", "allgather", program.block_bytes, "fnf"),
+        OURS: ours,
+    }
+    paths = {}
+    for number, (name, found) in enumerate(own.items()):
+        paths[name] = str(scratch / f"{program.block_bytes}-{number}.tree.json")
+        write_collective(paths[name], found)
+    trees = scratch / f"{program.block_bytes}.txt"
+    gather = planned(BEST, "gather", program.block_bytes, "auto")
+    spread = planned(BEST, "broadcast", program.block_bytes * len(SIZE.hosts), "auto")
+    trees.write_text(shim_text([ours, gather, spread]))
+    jobs = []
+    for each in filter(available, IMPLEMENTATIONS):
+        plain = {f"{each}: {call}": how for how, call in CALLS.items()}
+        through = paths if each == "openmpi" else {}
+        aware = frozenset(through) - {BASELINE}
+        jobs.append(Job(each, {**through, **plain}, aware, {}))
+        library = scratch / f"libgavotte-{each}.so"
+        if not library.exists():
+            build_shim(library, mpicc=compiler(each))
+        loaded = {f"{name}, preloaded": how for name, how in plain.items()}
+        environment = {"LD_PRELOAD": str(library), "GAVOTTE_TREES": str(trees), "GAVOTTE_MIN_BYTES": "4096"}
+        jobs.append(Job(each, loaded, frozenset(loaded), environment))
+    return jobs, ours, spent_s
+
+
+def totals(arguments: argparse.Namespace) -> None:
+    """Each program in each way, in turn, in one cloud after the other."""
+    rounds = 1 if arguments.quick else ROUNDS
+    clouds = 1 if arguments.quick else arguments.clouds or CLOUDS
+    told: dict[str, list[Told]] = {name: [] for name in PROGRAMS}
+    for seed in range(arguments.seed, arguments.seed + clouds):
+        print(f"cloud {seed}, load {os.getloadavg()[0]:.1f}")
+        with (
+            lab.session(cloud.topology(seed, SIZE), source="bench-rpca") as session,
+            cloud.strangers(session, STRANGERS_BYTES, STRANGERS_WAIT_S, seed),
+            tempfile.TemporaryDirectory(dir="/tmp") as folder,
+        ):
+            loss_based(session, (*SIZE.hosts, *cloud.STRANGERS))
+            for name, found in _in_one(session, Path(folder), rounds, seed, arguments.quick).items():
+                told[name].append(found)
+    for name, seen in told.items():
+        _tell(name, seen)
+
+
+def _in_one(session: lab.Session, scratch: Path, rounds: int, seed: int, quick: bool) -> dict[str, Told]:
+    """Calibrates a cloud, and runs all programs in all ways there."""
+    started = time.perf_counter()
+    count = 2 if quick else SNAPSHOTS
+    # A doubtful path measured again would no longer be of its snapshot's moment.
+    history = measure(
+        cloud.tenants(session, SIZE), method=bulk(seconds=PROBE_S), count=count, again=False, seed=seed
+    ).history
+    measured_s = time.perf_counter() - started
+    jobs, told = {}, {}
+    norm = f", Norm(N_E) {norm_of(1 / history.beta_Bps):.3f}" if count > 1 else ""  # one alone has none
+    for name, program in PROGRAMS.items():
+        jobs[name], ours, planned_s = _jobs(history, program, scratch, seed)
+        told[name] = Told(measured_s + planned_s, frozenset(way for job in jobs[name] for way in job.aware), {})
+        print(
+            f"  {name}: snapshots: {count}, in {measured_s:.1f} s{norm}, modelled and planned in {planned_s:.1f} s; "
+            f"ours is {ours.algorithm}, {ours.predicted_s:.3f} s "
+            + ", ".join(f"{other} {seconds:.3f}" for other, seconds in ours.baselines_s.items()),
+            flush=True,
+        )
+    generator = np.random.default_rng(seed)
+    for number in range(rounds):
+        if time.perf_counter() - started > BUDGET_S:
+            print(f"  stopped after {number} rounds: they took {BUDGET_S:.0f} s", flush=True)
+            break
+        for name, program in PROGRAMS.items():
+            words = program.quick if quick else program.words
+            for at in generator.permutation(len(jobs[name])):
+                for way, run in _ran(session, name, words, jobs[name][at], scratch, generator):
+                    told[name].runs.setdefault(way, []).append(run)
+        print(f"  round {number + 1} of {rounds}, load {os.getloadavg()[0]:.1f}", flush=True)
+    return told
+
+
+def _ran(
+    session: lab.Session, name: str, words: Sequence[str], job: Job, scratch: Path, generator: np.random.Generator
+) -> Iterator[tuple[str, Run]]:
+    """One job, its ways in random order, each as often as in a round."""
+    order = [str(way) for way in generator.permutation(list(job.ways) * IN_A_ROUND)]
+    line: list[str | Path] = [EXAMPLES / name / f"{name}.py", *words, "--exchange", *(job.ways[way] for way in order)]
+    before = received_bytes(session, SIZE.hosts)
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        ran = launch(
+            session,
+            job.implementation,
+            line,
+            ranks=SIZE.hosts,
+            scratch=Path(folder),
+            environment=job.environment,
+            timeout_s=900,
+            calm=True,
+        )
+    told = [json.loads(text) for text in ran.stdout.splitlines() if text.startswith("{")]
+    if len(told) != len(order):
+        raise GavotteError(f"{name} left with status {ran.returncode}", hint=ran.stderr.strip()[-400:])
+    got = min(now - then for now, then in zip(received_bytes(session, SIZE.hosts), before, strict=True))
+    least = (len(SIZE.hosts) - 1) * PROGRAMS[name].block_bytes * sum(each["steps"] for each in told)
+    if got < least:
+        raise GavotteError(
+            f"a host received {got} bytes of {least}", hint="the ranks met elsewhere than on the network"
+        )
+    for way, each in zip(order, told, strict=True):
+        if each["block_bytes"] != PROGRAMS[name].block_bytes:
+            raise GavotteError(f"{name} sends blocks of {each['block_bytes']} bytes", hint="plan for these")
+        yield way, Run(each["steps"], each["total_s"], each["communication_s"], each["checksum"])
+
+
+def _tell(name: str, clouds: list[Told]) -> None:
+    """The table of a program; a calibration is spread over its cloud's repetitions, which are one long run in turns."""
+    every = [run for told in clouds for runs in told.runs.values() for run in runs]
+    # The libraries add up CG's products in unlike orders.
+    alike = np.allclose([run.checksum for run in every], every[0].checksum, rtol=1e-6)
+    if not alike or len({run.steps for run in every}) != 1:
+        raise GavotteError(f"{name} has unlike results by unlike ways", hint="the exchange is wrong")
+    program, steps, first = PROGRAMS[name], every[0].steps, clouds[0]
+    ways, aware = list(first.runs), first.aware
+
+    def joined(way: str, extra: Callable[[Told], float]) -> Floats:
+        parts = [np.array([run.total_s for run in told.runs[way]]) + extra(told) for told in clouds]
+        return np.concatenate(parts)
+
+    def calibrated(way: str, repetitions: Callable[[Told], float]) -> Floats:
+        return joined(way, lambda told: told.spent_s / repetitions(told) if way in aware else 0.0)
+
+    total = {way: joined(way, lambda _: 0.0) for way in ways}
+    whole = {way: calibrated(way, lambda told: len(told.runs[BASELINE])) for way in ways}
+    long = {way: calibrated(way, lambda _: LONG / steps) for way in ways}
+    own = f"of {steps * len(first.runs[BASELINE])} steps"
+    spent = ", ".join(f"{told.spent_s:.1f} s" for told in clouds)
+    print(
+        f"\n{name}, {len(SIZE.hosts)} ranks, {program.block_bytes / 1e3:.0f} kB of each to all in a step, {len(clouds)} clouds, "
+        f"{len(total[BASELINE])} x {steps} steps; calibrations {spent}\n"
+        f"  paper, EC2, 196 hosts: {program.paper} % less than binomial, calibration included\n"
+        f"    {'':<44} {'s a step':>9} {'talking':>8} {'% less than binomial':>21} {f'with calib., {own}':>25} "
+        f"{f'of {LONG} steps':>13}"
+    )
+    for way, seconds in sorted(total.items(), key=lambda item: item[1].mean()):
+        talked = np.mean([run.communication_s for told in clouds for run in told.runs[way]]) / steps
+        gain = ["", "", ""]
+        if way != BASELINE:
+            gain = [saved(each[way], total[BASELINE]) for each in (total, whole, long)]
+        print(f"    {way:<44} {seconds.mean() / steps:>9.3f} {talked:>8.3f} {gain[0]:>21} {gain[1]:>25} {gain[2]:>13}")
+    print("  ours over binomial, cloud by cloud: " + ", ".join(_gain(told, OURS) for told in clouds))
+    print("  against the library's own MPI_Allgather, without and with calibration; steps after which it is repaid")
+    spent_s = float(np.mean([told.spent_s for told in clouds]))
+
+    def repaid(way: str, other: str) -> str:
+        gained_s = float((total[other] - total[way]).mean()) / steps
+        return f"{spent_s / gained_s:.0f}" if gained_s > 0 else "never"
+
+    for way in (each for each in ways if each in aware):
+        library = way.split(":")[0] if ":" in way else "openmpi"
+        other = f"{library}: MPI_Allgather"
+        pair = f"{saved(total[way], total[other])} {saved(whole[way], total[other])}"
+        print(f"    {way:<44} {pair}   {repaid(way, other):>6}")
+    print(f"  against binomial ours is repaid after {repaid(OURS, BASELINE)} steps")
+
+
+def _gain(told: Told, way: str) -> str:
+    own, base = (np.array([run.total_s for run in told.runs[each]]) for each in (way, BASELINE))
+    return f"{saved(own, base).strip()} %"

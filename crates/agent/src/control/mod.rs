@@ -1,0 +1,8 @@
+//! How a controller comes in, and what it is told.
+
+pub mod doors;
+pub mod host;
+pub mod lifeline;
+pub mod serve;
+pub mod service;
+pub mod socket;

@@ -1,0 +1,117 @@
+//! Puts an agent together and runs it until it is told to stop.
+
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tracing::{info, warn};
+
+use crate::contract::agents::agent_server::AgentServer;
+use crate::control::doors::Doors;
+use crate::control::service::Service;
+use crate::hold::Caps;
+use crate::plane::Plane;
+use crate::plane::door;
+use crate::work::reception;
+
+/// Default data port.
+pub const DATA_PORT: u16 = 7411;
+/// Default cap on the payload bytes of one hold.
+pub const MAX_BYTES: u64 = 50_000_000_000;
+/// Default cap on the seconds of one hold.
+pub const MAX_SECONDS: u64 = 3600;
+
+/// Longest request: a replay of many thousand transfers.
+const MAX_REQUEST_BYTES: usize = 16 << 20;
+/// How long calls may take to end once the agent is told to stop.
+const STOP_LIMIT: Duration = Duration::from_secs(1);
+/// How often a controller behind TLS is asked whether it is still there.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// How an agent is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Address of the data port; `None` for all.
+    pub bind: Option<IpAddr>,
+    /// Data port, TCP and UDP; 0 for any.
+    pub data_port: u16,
+    /// The most a hold may do.
+    pub caps: Caps,
+}
+
+/// Serves the agent behind bound doors until `stop` returns, which is first polled when the data port is bound. Must be
+/// called within a tokio runtime.
+///
+/// # Errors
+/// When the data port cannot be bound, the keys are none, or the server fails.
+pub async fn serve(options: Options, doors: impl Into<Doors>, stop: impl Future<Output = ()>) -> io::Result<()> {
+    raise_file_limit();
+    let (plane, data) = Plane::bind(options.bind, options.data_port, options.caps)?;
+    let version = env!("CARGO_PKG_VERSION");
+    let doors = doors.into();
+    let service = AgentServer::new(Service::new(plane.clone())).max_decoding_message_size(MAX_REQUEST_BYTES);
+    let accepting = tokio::spawn(door::run(plane.clone(), data, reception::receive));
+    let (stopping, stopped) = watch::channel(());
+    let told = |mut stopped: watch::Receiver<()>| async move {
+        // Fails when the other end is gone, which means the same.
+        let _ = stopped.changed().await;
+    };
+    let over_socket = async {
+        let Some(socket) = doors.socket else { return Ok(()) };
+        let incoming = UnixListenerStream::new(UnixListener::from_std(socket)?);
+        let router = Server::builder().add_service(service.clone());
+        let serving = router.serve_with_incoming_shutdown(incoming, told(stopped.clone()));
+        info!(version, data_port = plane.port, "serves on its socket");
+        serving.await.map_err(io::Error::other)
+    };
+    let over_tls = async {
+        let Some(door) = doors.tls else { return Ok(()) };
+        let incoming = TcpIncoming::from(TcpListener::from_std(door.listener)?).with_nodelay(Some(true));
+        let router = Server::builder()
+            .tls_config(door.config)
+            .map_err(|error| io::Error::other(format!("keys: {}", innermost(&error))))?
+            .http2_keepalive_interval(Some(KEEPALIVE))
+            .add_service(service.clone());
+        let serving = router.serve_with_incoming_shutdown(incoming, told(stopped.clone()));
+        info!(version, data_port = plane.port, "serves over TLS");
+        serving.await.map_err(io::Error::other)
+    };
+    let serving = async { tokio::try_join!(over_socket, over_tls).map(|_| ()) };
+    let ending = async {
+        stop.await;
+        // Ends every stream, so that the server can close its connections.
+        plane.holds.end();
+        stopping.send_replace(());
+        tokio::time::sleep(STOP_LIMIT).await;
+    };
+    let result = tokio::select! {
+        result = serving => result,
+        () = ending => Ok(()),
+    };
+    accepting.abort();
+    result
+}
+
+/// What an error comes from in the end: its outer layers only say "transport error".
+fn innermost(error: &dyn std::error::Error) -> &dyn std::error::Error {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause
+}
+
+/// Every transfer takes a file descriptor, and the usual soft limit of 1024 is for programs that use `select`.
+fn raise_file_limit() {
+    let raised =
+        getrlimit(Resource::RLIMIT_NOFILE).and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        warn!(%error, "few files may be open, so few transfers at one time");
+    }
+}

@@ -1,0 +1,180 @@
+//! The agent's gRPC service: checks each request, finds its hold and hands the work on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Request, Response, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+use tracing::{Instrument, info, info_span};
+
+use crate::contract::agents::{
+    DropReply, DropRequest, EnrolReply, EnrolRequest, Failure, HealthReply, HealthRequest, LogsReply, LogsRequest,
+    MeasureRequest, Neighbour, ProbeReply, ReleaseReply, ReleaseRequest, RenewReply, RenewRequest, ReplayReply,
+    ReplayRequest, StartReply, StartRequest, StatusReply, StatusRequest, agent_server::Agent,
+};
+use crate::control::host;
+use crate::hold::HoldError;
+use crate::hold::jobs::{JobError, Label};
+use crate::log;
+use crate::plane::Plane;
+use crate::work::replay::{self, MAX_TRANSFERS};
+use crate::work::schedule::{self, Schedule};
+
+/// Replies that may wait for a slow controller.
+const PENDING_REPLIES: usize = 64;
+
+/// Serves one agent.
+#[derive(Clone, Debug)]
+pub struct Service {
+    plane: Arc<Plane>,
+}
+
+impl Service {
+    /// Serves the agent of this data plane.
+    pub fn new(plane: Arc<Plane>) -> Self {
+        Self { plane }
+    }
+}
+
+impl From<HoldError> for Status {
+    fn from(error: HoldError) -> Self {
+        let (code, failure) = match &error {
+            HoldError::Held { .. } => (Code::FailedPrecondition, Failure::Held),
+            HoldError::Full(_) => (Code::ResourceExhausted, Failure::Full),
+            HoldError::NotEnrolled(_) => (Code::FailedPrecondition, Failure::NotEnrolled),
+            HoldError::Invalid(_) => (Code::InvalidArgument, Failure::Invalid),
+        };
+        refusal(code, failure, error.to_string())
+    }
+}
+
+impl From<JobError> for Status {
+    fn from(error: JobError) -> Self {
+        let (code, failure) = match error {
+            JobError::Exists => (Code::AlreadyExists, Failure::Exists),
+            JobError::Unknown => (Code::NotFound, Failure::UnknownJob),
+            JobError::NotReady | JobError::Started => (Code::FailedPrecondition, Failure::NotReady),
+        };
+        refusal(code, failure, error.to_string())
+    }
+}
+
+/// A status that says by a code why the call was refused, beside the words.
+fn refusal(code: Code, failure: Failure, text: impl Into<String>) -> Status {
+    let text = text.into();
+    info!(refusal = text, "refused a call");
+    let reason = failure.as_str_name().trim_start_matches("FAILURE_");
+    let details = ErrorDetails::with_error_info(reason, "gavotte.agents", HashMap::new());
+    Status::with_error_details(code, text, details)
+}
+
+fn invalid(text: impl Into<String>) -> Status {
+    refusal(Code::InvalidArgument, Failure::Invalid, text)
+}
+
+#[tonic::async_trait]
+impl Agent for Service {
+    type MeasureStream = ReceiverStream<Result<ProbeReply, Status>>;
+    type ReplayStream = ReceiverStream<Result<ReplayReply, Status>>;
+
+    async fn health(&self, _: Request<HealthRequest>) -> Result<Response<HealthReply>, Status> {
+        let holds = self.plane.holds.list();
+        let holder = holds.iter().find(|hold| hold.is_exclusive());
+        let run_id = holder.map(|hold| hold.run_id.clone()).unwrap_or_default();
+        Ok(Response::new(host::health(self.plane.port, run_id)))
+    }
+
+    async fn enrol(&self, request: Request<EnrolRequest>) -> Result<Response<EnrolReply>, Status> {
+        let hold = self.plane.holds.enrol(request.into_inner())?;
+        Ok(Response::new(EnrolReply {
+            budget: Some(hold.granted()),
+        }))
+    }
+
+    async fn renew(&self, request: Request<RenewRequest>) -> Result<Response<RenewReply>, Status> {
+        self.plane.holds.of(&request.into_inner().run_id)?.renew();
+        Ok(Response::new(RenewReply {}))
+    }
+
+    async fn status(&self, request: Request<StatusRequest>) -> Result<Response<StatusReply>, Status> {
+        let holds = self.plane.holds.list();
+        let run_id = request.into_inner().run_id;
+        let own = holds.iter().find(|hold| hold.run_id == run_id);
+        let beside = own.map(|hold| hold.jobs.beside()).unwrap_or_default();
+        let neighbour = |(label, kind): (Label, &str)| Neighbour {
+            run_id: label.run_id,
+            user: label.user,
+            purpose: label.purpose,
+            kind: kind.into(),
+        };
+        Ok(Response::new(StatusReply {
+            holds: holds.iter().map(|hold| hold.status()).collect(),
+            beside: beside.into_iter().map(neighbour).collect(),
+        }))
+    }
+
+    async fn measure(&self, request: Request<MeasureRequest>) -> Result<Response<Self::MeasureStream>, Status> {
+        let request = request.into_inner();
+        let hold = self.plane.holds.of(&request.run_id)?;
+        let schedule = Schedule::new(request).map_err(invalid)?;
+        let measuring = hold.begin_measuring()?;
+        let (replies, stream) = mpsc::channel(PENDING_REPLIES);
+        let plane = Arc::clone(&self.plane);
+        let span = info_span!("schedule", run = hold.run_id);
+        let work = async move {
+            schedule::run(plane, hold, schedule, replies).await;
+            drop(measuring);
+        };
+        tokio::spawn(work.instrument(span));
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn replay(&self, request: Request<ReplayRequest>) -> Result<Response<Self::ReplayStream>, Status> {
+        let request = request.into_inner();
+        let hold = self.plane.holds.of(&request.run_id)?;
+        if request.transfers.len() > MAX_TRANSFERS {
+            let text = format!("transfers: at most {MAX_TRANSFERS}, not {}", request.transfers.len());
+            return Err(invalid(text));
+        }
+        let limit = replay::limit(request.max_seconds).map_err(invalid)?;
+        let job = hold.jobs.begin(&request.replay_id, "transfer")?;
+        let (replies, stream) = mpsc::channel(PENDING_REPLIES);
+        let span = info_span!("replay", run = hold.run_id, job = request.replay_id);
+        let work = replay::run(Arc::clone(&self.plane), hold, job, request, limit, replies);
+        tokio::spawn(work.instrument(span));
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn start(&self, request: Request<StartRequest>) -> Result<Response<StartReply>, Status> {
+        let request = request.into_inner();
+        self.plane.holds.of(&request.run_id)?.jobs.start(&request.replay_id)?;
+        Ok(Response::new(StartReply {}))
+    }
+
+    async fn drop(&self, request: Request<DropRequest>) -> Result<Response<DropReply>, Status> {
+        let request = request.into_inner();
+        let hold = self.plane.holds.of(&request.run_id)?;
+        hold.drop_peer(&request.peer, &request.reason)
+            .map_err(|error| invalid(error.to_string()))?;
+        Ok(Response::new(DropReply {}))
+    }
+
+    async fn logs(&self, request: Request<LogsRequest>) -> Result<Response<LogsReply>, Status> {
+        let most = match request.into_inner().entries {
+            0 => usize::MAX,
+            most => most as usize,
+        };
+        Ok(Response::new(LogsReply {
+            entries: log::last(most),
+        }))
+    }
+
+    async fn release(&self, request: Request<ReleaseRequest>) -> Result<Response<ReleaseReply>, Status> {
+        let hold = self.plane.holds.release(&request.into_inner().run_id)?;
+        Ok(Response::new(ReleaseReply {
+            bytes_sent: hold.budget.taken(),
+        }))
+    }
+}

@@ -1,0 +1,144 @@
+//! The byte budget of a hold: nothing is sent that was not reserved first.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::BudgetError;
+
+/// Payload bytes that a hold may send.
+#[derive(Debug)]
+pub struct Allowance {
+    cap: u64,
+    taken: AtomicU64,
+}
+
+impl Allowance {
+    /// A fresh allowance of `cap` bytes.
+    pub fn new(cap: u64) -> Self {
+        Self {
+            cap,
+            taken: AtomicU64::new(0),
+        }
+    }
+
+    /// Bytes of the whole hold.
+    pub fn cap(&self) -> u64 {
+        self.cap
+    }
+
+    /// Bytes sent or reserved so far.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// Sets `bytes` aside; what is not spent comes back when the reservation is dropped.
+    ///
+    /// # Errors
+    /// When fewer are left.
+    pub fn reserve(&self, bytes: u64) -> Result<Reservation<'_>, BudgetError> {
+        let take = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= self.cap);
+        self.taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+            .map(|_| Reservation {
+                allowance: self,
+                unspent: bytes,
+            })
+            .map_err(|taken| BudgetError {
+                asked: bytes,
+                left: self.cap - taken,
+                cap: self.cap,
+            })
+    }
+
+    /// Sets up to `bytes` aside, as many as are left.
+    fn reserve_up_to(&self, bytes: u64) -> u64 {
+        let take = |taken: u64| Some(taken + bytes.min(self.cap - taken));
+        let before = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        before.map_or(0, |taken| bytes.min(self.cap - taken))
+    }
+}
+
+/// Bytes set aside for one send.
+#[derive(Debug)]
+pub struct Reservation<'a> {
+    allowance: &'a Allowance,
+    unspent: u64,
+}
+
+impl Reservation<'_> {
+    /// Bytes set aside and not yet spent.
+    pub fn unspent(&self) -> u64 {
+        self.unspent
+    }
+
+    /// Notes that `bytes` of the reservation were sent.
+    pub fn spend(&mut self, bytes: u64) {
+        self.unspent = self.unspent.saturating_sub(bytes);
+    }
+
+    /// Raises an empty reservation to up to `bytes`, for a send whose length nobody knows beforehand.
+    ///
+    /// # Errors
+    /// When nothing is left at all.
+    pub fn top_up(&mut self, bytes: u64) -> Result<(), BudgetError> {
+        if self.unspent == 0 {
+            self.unspent = self.allowance.reserve_up_to(bytes);
+        }
+        if self.unspent == 0 {
+            return Err(BudgetError {
+                asked: bytes,
+                left: 0,
+                cap: self.allowance.cap,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        self.allowance.taken.fetch_sub(self.unspent, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unspent_bytes_come_back() {
+        let allowance = Allowance::new(100);
+        let mut first = allowance.reserve(80).unwrap();
+        assert_eq!(
+            allowance.reserve(30).unwrap_err(),
+            BudgetError {
+                asked: 30,
+                left: 20,
+                cap: 100
+            }
+        );
+        first.spend(50);
+        drop(first);
+        assert_eq!(allowance.taken(), 50);
+    }
+
+    #[test]
+    fn topping_up_ends_at_the_cap() {
+        let allowance = Allowance::new(100);
+        let mut open = allowance.reserve(0).unwrap();
+        for left in [64, 36] {
+            open.top_up(64).unwrap();
+            assert_eq!(open.unspent(), left);
+            open.spend(left);
+        }
+        assert!(open.top_up(64).is_err());
+        drop(open);
+        assert_eq!(allowance.taken(), 100);
+    }
+
+    #[test]
+    fn a_huge_request_does_not_wrap_around() {
+        let allowance = Allowance::new(u64::MAX);
+        let _held = allowance.reserve(10).unwrap();
+        assert!(allowance.reserve(u64::MAX).is_err());
+    }
+}

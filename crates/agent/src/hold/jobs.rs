@@ -1,0 +1,312 @@
+//! What runs on the agent: each job with its run, its kind and how far it has come, for as long as it lives.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use thiserror::Error;
+use tokio::sync::watch;
+
+/// Most neighbours that a run is told of.
+const MAX_BESIDE: usize = 64;
+/// The job of all transfers that arrive for one run.
+const INCOMING: &str = "incoming";
+
+/// Why a job cannot be begun or started.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum JobError {
+    /// One of that name has not ended.
+    #[error("a job with that id is already running")]
+    Exists,
+    /// None of that name.
+    #[error("no job with that id is waiting")]
+    Unknown,
+    /// Its transfers are not all connected.
+    #[error("the job is not ready yet")]
+    NotReady,
+    /// It has started.
+    #[error("the job was already started")]
+    Started,
+}
+
+/// How far a job has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It finds its peers.
+    Connecting,
+    /// It waits for its start.
+    Ready,
+    /// It has moved bytes since then.
+    Running(Instant),
+}
+
+/// A run, as it introduces itself to others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Label {
+    /// Its name.
+    pub run_id: String,
+    /// Whose it is.
+    pub user: String,
+    /// What it is for.
+    pub purpose: String,
+}
+
+/// A job as others see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// Its name in the run.
+    pub id: String,
+    /// What it does.
+    pub kind: &'static str,
+    /// How far it has come.
+    pub state: State,
+}
+
+/// The jobs of all runs on the agent.
+pub type All = Arc<Mutex<Vec<Entry>>>;
+
+/// One run's jobs among those of all runs on the agent.
+#[derive(Debug)]
+pub struct Jobs {
+    own: Arc<Owner>,
+    all: All,
+    arriving: Mutex<Weak<Job>>,
+}
+
+/// A run, and the others whose jobs ran while its own did.
+#[derive(Debug)]
+struct Owner {
+    label: Label,
+    beside: Mutex<BTreeSet<(Label, &'static str)>>,
+}
+
+/// A job that has not ended.
+#[derive(Debug)]
+pub struct Entry {
+    owner: Arc<Owner>,
+    id: String,
+    kind: &'static str,
+    state: watch::Sender<State>,
+}
+
+impl Jobs {
+    /// The jobs of a run that has none yet.
+    pub fn new(label: Label, all: All) -> Self {
+        let beside = Mutex::default();
+        Self {
+            own: Arc::new(Owner { label, beside }),
+            all,
+            arriving: Mutex::default(),
+        }
+    }
+
+    /// Whose they are.
+    pub fn label(&self) -> &Label {
+        &self.own.label
+    }
+
+    /// Begins a job, which ends when what this returns is dropped.
+    ///
+    /// # Errors
+    /// [`JobError::Exists`] when one of that id has not ended.
+    pub fn begin(&self, id: &str, kind: &'static str) -> Result<Job, JobError> {
+        let mut all = lock(&self.all);
+        if all.iter().any(|entry| entry.is(&self.own, id)) {
+            return Err(JobError::Exists);
+        }
+        let state = watch::Sender::new(State::Connecting);
+        all.push(Entry {
+            owner: Arc::clone(&self.own),
+            id: id.to_owned(),
+            kind,
+            state: state.clone(),
+        });
+        Ok(Job {
+            own: Arc::clone(&self.own),
+            id: id.to_owned(),
+            state,
+            all: Arc::clone(&self.all),
+        })
+    }
+
+    /// Starts a job that is ready.
+    ///
+    /// # Errors
+    /// When there is none, it is not ready or has started.
+    pub fn start(&self, id: &str) -> Result<(), JobError> {
+        let all = lock(&self.all);
+        let entry = all.iter().find(|entry| entry.is(&self.own, id));
+        let entry = entry.ok_or(JobError::Unknown)?;
+        let now = *entry.state.borrow();
+        match now {
+            State::Connecting => Err(JobError::NotReady),
+            State::Running(_) => Err(JobError::Started),
+            State::Ready => {
+                entry.run(&all);
+                Ok(())
+            }
+        }
+    }
+
+    /// The one job of all transfers that arrive now; it ends with the last of them.
+    pub fn arriving(&self) -> Option<Arc<Job>> {
+        let mut arriving = lock(&self.arriving);
+        if let Some(job) = arriving.upgrade() {
+            return Some(job);
+        }
+        let job = Arc::new(self.begin(INCOMING, "transfer").ok()?);
+        job.run();
+        *arriving = Arc::downgrade(&job);
+        Some(job)
+    }
+
+    /// Those that have not ended.
+    pub fn list(&self) -> Vec<Sight> {
+        let all = lock(&self.all);
+        let own = all.iter().filter(|entry| Arc::ptr_eq(&entry.owner, &self.own));
+        own.map(|entry| Sight {
+            id: entry.id.clone(),
+            kind: entry.kind,
+            state: *entry.state.borrow(),
+        })
+        .collect()
+    }
+
+    /// The other runs, with the kinds of their jobs, that were busy while a job of this run was.
+    pub fn beside(&self) -> Vec<(Label, &'static str)> {
+        lock(&self.own.beside).iter().cloned().collect()
+    }
+}
+
+impl Entry {
+    fn is(&self, owner: &Arc<Owner>, id: &str) -> bool {
+        Arc::ptr_eq(&self.owner, owner) && self.id == id
+    }
+
+    /// Sets it running; it and what else runs then take note of each other.
+    fn run(&self, all: &[Self]) {
+        self.state.send_replace(State::Running(Instant::now()));
+        for other in all {
+            let busy = matches!(*other.state.borrow(), State::Running(_));
+            if busy && !Arc::ptr_eq(&self.owner, &other.owner) {
+                self.owner.met(other);
+                other.owner.met(self);
+            }
+        }
+    }
+}
+
+impl Owner {
+    fn met(&self, other: &Entry) {
+        let mut beside = lock(&self.beside);
+        if beside.len() < MAX_BESIDE {
+            beside.insert((other.owner.label.clone(), other.kind));
+        }
+    }
+}
+
+/// A job; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Job {
+    own: Arc<Owner>,
+    id: String,
+    state: watch::Sender<State>,
+    all: All,
+}
+
+impl Job {
+    /// Everybody is there: it waits for its start.
+    pub fn ready(&self) {
+        self.state.send_replace(State::Ready);
+    }
+
+    /// Sets it running without a start.
+    pub fn run(&self) {
+        let all = lock(&self.all);
+        if let Some(entry) = all.iter().find(|entry| entry.is(&self.own, &self.id)) {
+            entry.run(&all);
+        }
+    }
+
+    /// How far it has come, from now on.
+    pub fn watch(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        lock(&self.all).retain(|entry| !entry.is(&self.own, &self.id));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing can panic while a lock is held half-way through a change.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jobs(run_id: &str, all: &All) -> Jobs {
+        let label = Label {
+            run_id: run_id.into(),
+            ..Label::default()
+        };
+        Jobs::new(label, Arc::clone(all))
+    }
+
+    fn names(jobs: &Jobs) -> Vec<String> {
+        jobs.beside().into_iter().map(|(label, _)| label.run_id).collect()
+    }
+
+    #[test]
+    fn a_job_goes_through_its_states_once() {
+        let all = All::default();
+        let (one, two) = (jobs("one", &all), jobs("two", &all));
+        assert_eq!(one.start("r"), Err(JobError::Unknown));
+        let job = one.begin("r", "transfer").unwrap();
+        let _same_name_elsewhere = two.begin("r", "transfer").unwrap();
+        assert_eq!(one.begin("r", "transfer").unwrap_err(), JobError::Exists);
+        assert_eq!(one.start("r"), Err(JobError::NotReady));
+        job.ready();
+        assert_eq!(one.start("r"), Ok(()));
+        assert_eq!(one.start("r"), Err(JobError::Started));
+        assert!(matches!(*job.watch().borrow(), State::Running(_)));
+        assert_eq!(one.list().len(), 1);
+        drop(job);
+        assert!(one.list().is_empty());
+        assert_eq!(two.list().len(), 1);
+    }
+
+    #[test]
+    fn runs_hear_of_each_other_only_when_both_were_busy() {
+        let all = All::default();
+        let (one, two, three) = (jobs("one", &all), jobs("two", &all), jobs("three", &all));
+        let gone = two.begin("early", "transfer").unwrap();
+        gone.run();
+        drop(gone);
+        let _waits = three.begin("waits", "transfer").unwrap();
+        let measure = one.begin("measure", "measure").unwrap();
+        measure.run();
+        assert!(one.beside().is_empty());
+        let late = two.begin("late", "transfer").unwrap();
+        late.run();
+        drop((late, measure));
+        assert_eq!((names(&one), names(&two)), (vec!["two".into()], vec!["one".into()]));
+        assert!(three.beside().is_empty());
+    }
+
+    #[test]
+    fn all_that_arrives_is_one_job() {
+        let all = All::default();
+        let jobs = jobs("one", &all);
+        let (first, second) = (jobs.arriving().unwrap(), jobs.arriving().unwrap());
+        drop(first);
+        assert_eq!(jobs.list().len(), 1);
+        drop(second);
+        assert!(jobs.list().is_empty());
+        assert!(jobs.arriving().is_some());
+    }
+}

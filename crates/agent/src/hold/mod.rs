@@ -1,0 +1,385 @@
+//! Holds: which run holds the agent, whom it may talk to, with what secret, and for how long and how much.
+
+pub mod budget;
+pub mod dropped;
+pub mod jobs;
+pub mod peers;
+pub mod registry;
+pub mod rounds;
+pub mod secret;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use crate::contract::agents::{Budget, EnrolRequest, HoldStatus, JobState, JobStatus, Mode};
+use crate::error::WorkError;
+use crate::hold::budget::Allowance;
+use crate::hold::dropped::Dropped;
+use crate::hold::jobs::{All, Job, JobError, Jobs, Label, State};
+use crate::hold::peers::Peers;
+use crate::hold::rounds::Rounds;
+use crate::hold::secret::Secret;
+
+/// Most characters of what a run says of itself.
+const MAX_LABEL: usize = 100;
+
+/// The most that any hold of this agent may do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Caps {
+    /// Payload bytes one hold may send.
+    pub max_bytes: u64,
+    /// Longest hold.
+    pub max_time: Duration,
+}
+
+/// Why a hold cannot be opened or used.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum HoldError {
+    /// Another run holds the agent exclusively.
+    #[error("held by run `{}` ({}) for {left_s:.0} s at most", label.run_id, introduced(label))]
+    Held {
+        /// Which run.
+        label: Label,
+        /// How long it may last, in seconds.
+        left_s: f64,
+    },
+    /// There are too many holds.
+    #[error("already held by {0} runs, the most that are allowed")]
+    Full(usize),
+    /// No hold, or one whose time is over, or one of another run.
+    #[error("run `{0}` is not enrolled here, or no longer")]
+    NotEnrolled(String),
+    /// The enrolment makes no sense.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+fn introduced(label: &Label) -> String {
+    let known = [label.purpose.as_str(), label.user.as_str()].into_iter();
+    let known: Vec<_> = known.filter(|text| !text.is_empty()).collect();
+    if known.is_empty() {
+        "purpose unknown".into()
+    } else {
+        known.join(", by ")
+    }
+}
+
+/// One run's hold on the agent.
+#[derive(Debug)]
+pub struct Hold {
+    /// The run.
+    pub run_id: String,
+    /// Its secret.
+    pub secret: Secret,
+    /// The agent's own name in the run.
+    pub name: String,
+    /// Whom it may talk to.
+    pub peers: Peers,
+    /// What it may still send.
+    pub budget: Allowance,
+    /// Where its schedule is.
+    pub rounds: Rounds,
+    /// The peers it goes on without.
+    pub dropped: Dropped,
+    /// What it has running.
+    pub jobs: Jobs,
+    exclusive: bool,
+    opened: Instant,
+    ends: Instant,
+    lease: Duration,
+    expires: watch::Sender<Instant>,
+    over: watch::Sender<bool>,
+}
+
+impl Hold {
+    fn open(request: EnrolRequest, caps: Caps, all: All) -> Result<Self, HoldError> {
+        let invalid = |text: String| HoldError::Invalid(text);
+        if request.run_id.is_empty() || request.self_.is_empty() {
+            return Err(invalid("run_id and self may not be empty".into()));
+        }
+        let secret = Secret::new(&request.secret)
+            .ok_or_else(|| invalid(format!("secret: 32 bytes, not {}", request.secret.len())))?;
+        let peers = Peers::new(&request.self_, request.peers).map_err(invalid)?;
+        let asked = request.budget.unwrap_or_default();
+        let max_bytes = if asked.max_bytes == 0 {
+            caps.max_bytes
+        } else {
+            asked.max_bytes.min(caps.max_bytes)
+        };
+        if asked.max_seconds.is_nan() || asked.max_seconds < 0.0 {
+            return Err(invalid(format!("budget.max_seconds: not {}", asked.max_seconds)));
+        }
+        let wanted = if asked.max_seconds == 0.0 {
+            f64::INFINITY
+        } else {
+            asked.max_seconds
+        };
+        let granted = Duration::try_from_secs_f64(wanted).map_or(caps.max_time, |time| time.min(caps.max_time));
+        let lease = match Duration::try_from_secs_f64(request.lease_s) {
+            Ok(Duration::ZERO) => granted,
+            Ok(lease) => lease.min(granted),
+            Err(_) => return Err(invalid(format!("lease_s: not {}", request.lease_s))),
+        };
+        let exclusive = request.mode == i32::from(Mode::Exclusive);
+        let label = Label {
+            run_id: request.run_id.clone(),
+            user: clean(&request.user),
+            purpose: clean(&request.purpose),
+        };
+        let opened = Instant::now();
+        Ok(Self {
+            run_id: request.run_id,
+            secret,
+            name: request.self_,
+            budget: Allowance::new(max_bytes),
+            rounds: Rounds::default(),
+            dropped: Dropped::default(),
+            jobs: Jobs::new(label, all),
+            peers,
+            exclusive,
+            opened,
+            ends: opened + granted,
+            lease,
+            expires: watch::Sender::new(opened + lease),
+            over: watch::Sender::new(false),
+        })
+    }
+
+    /// What the hold was granted.
+    pub fn granted(&self) -> Budget {
+        Budget {
+            max_bytes: self.budget.cap(),
+            max_seconds: self.ends.duration_since(self.opened).as_secs_f64(),
+        }
+    }
+
+    /// Whether no other exclusive hold may stand beside it.
+    pub fn is_exclusive(&self) -> bool {
+        self.exclusive
+    }
+
+    /// Whether the hold was released or its time has passed.
+    pub fn is_over(&self) -> bool {
+        *self.over.borrow() || Instant::now() >= self.end_by()
+    }
+
+    /// Prolongs the lease from now on.
+    pub fn renew(&self) {
+        self.expires.send_replace(Instant::now() + self.lease);
+    }
+
+    /// How it stands, as others are told.
+    pub fn status(&self) -> HoldStatus {
+        let Label { run_id, user, purpose } = self.jobs.label().clone();
+        let mode = if self.exclusive { Mode::Exclusive } else { Mode::Shared };
+        let jobs = self.jobs.list().into_iter().map(|job| JobStatus {
+            id: job.id,
+            kind: job.kind.into(),
+            state: match job.state {
+                State::Connecting => JobState::Connecting,
+                State::Ready => JobState::Ready,
+                State::Running(_) => JobState::Running,
+            }
+            .into(),
+        });
+        HoldStatus {
+            run_id,
+            user,
+            purpose,
+            mode: mode.into(),
+            age_s: self.opened.elapsed().as_secs_f64(),
+            left_s: self.left().as_secs_f64(),
+            bytes_sent: self.budget.taken(),
+            jobs: jobs.collect(),
+        }
+    }
+
+    /// How long it lasts at most.
+    fn left(&self) -> Duration {
+        self.ends.saturating_duration_since(Instant::now())
+    }
+
+    fn end_by(&self) -> Instant {
+        self.ends.min(*self.expires.borrow())
+    }
+
+    /// Ends it with its lease or its time, unless it is released before.
+    async fn lapse(&self) {
+        let end_by = async {
+            while Instant::now() < self.end_by() {
+                tokio::time::sleep_until(self.end_by()).await;
+            }
+        };
+        tokio::select! {
+            () = end_by => {
+                warn!(run = self.run_id, "its lease or its time has ended");
+                self.end();
+            }
+            () = self.over() => {}
+        }
+    }
+
+    /// Returns when the hold is over.
+    pub async fn over(&self) {
+        let mut over = self.over.subscribe();
+        // The sender lives as long as the hold.
+        let _ = over.wait_for(|over| *over).await;
+    }
+
+    /// Runs work of the hold, and drops it when the hold is over.
+    ///
+    /// # Errors
+    /// [`WorkError::Over`], or what the work fails with.
+    pub async fn during<T>(&self, work: impl Future<Output = Result<T, WorkError>>) -> Result<T, WorkError> {
+        tokio::select! {
+            biased;
+            () = self.over() => Err(WorkError::Over),
+            result = work => result,
+        }
+    }
+
+    /// Begins to run a schedule.
+    ///
+    /// # Errors
+    /// [`JobError::Exists`] while one runs.
+    pub fn begin_measuring(self: &Arc<Self>) -> Result<Measuring, JobError> {
+        let job = self.jobs.begin("schedule", "measure")?;
+        job.run();
+        Ok(Measuring {
+            hold: Arc::clone(self),
+            _job: job,
+        })
+    }
+
+    /// Goes on without `peer`: nothing waits for it any more.
+    ///
+    /// # Errors
+    /// [`WorkError::UnknownPeer`] when it is none.
+    pub fn drop_peer(&self, peer: &str, reason: &str) -> Result<(), WorkError> {
+        self.peers.get(peer)?;
+        info!(run = self.run_id, peer, reason, "goes on without a peer");
+        self.dropped.add(peer, reason);
+        self.rounds.forget(peer);
+        Ok(())
+    }
+
+    fn end(&self) {
+        self.over.send_replace(true);
+    }
+}
+
+/// The right to run the hold's schedule, given back when dropped.
+#[derive(Debug)]
+pub struct Measuring {
+    hold: Arc<Hold>,
+    _job: Job,
+}
+
+impl Drop for Measuring {
+    fn drop(&mut self) {
+        self.hold.rounds.leave();
+    }
+}
+
+/// A text of a controller as other controllers may show it.
+fn clean(text: &str) -> String {
+    text.chars()
+        .filter(|letter| !letter.is_control())
+        .take(MAX_LABEL)
+        .collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::contract::agents::Peer;
+
+    pub(crate) const CAPS: Caps = Caps {
+        max_bytes: 1000,
+        max_time: Duration::from_secs(60),
+    };
+
+    fn peer(name: &str, address: &str) -> Peer {
+        Peer {
+            name: name.into(),
+            address: address.into(),
+            data_port: 7411,
+        }
+    }
+
+    pub(crate) fn request(run_id: &str) -> EnrolRequest {
+        EnrolRequest {
+            run_id: run_id.into(),
+            secret: vec![1; 32],
+            self_: "a".into(),
+            peers: vec![peer("a", "10.0.0.1"), peer("b", "10.0.0.2"), peer("c", "fd00::3")],
+            ..EnrolRequest::default()
+        }
+    }
+
+    fn refused(change: impl FnOnce(&mut EnrolRequest)) -> String {
+        let mut request = request("run");
+        change(&mut request);
+        Hold::open(request, CAPS, All::default()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_smaller_budget_is_granted() {
+        let mut asked = request("run");
+        asked.budget = Some(Budget {
+            max_bytes: 5000,
+            max_seconds: 2.5,
+        });
+        let granted = Hold::open(asked, CAPS, All::default()).unwrap().granted();
+        assert_eq!(
+            granted,
+            Budget {
+                max_bytes: 1000,
+                max_seconds: 2.5
+            }
+        );
+        let granted = Hold::open(request("run"), CAPS, All::default()).unwrap().granted();
+        assert_eq!(
+            granted,
+            Budget {
+                max_bytes: 1000,
+                max_seconds: 60.0
+            }
+        );
+    }
+
+    #[test]
+    fn senseless_enrolments_are_named() {
+        assert!(refused(|r| r.secret.truncate(31)).contains("secret"));
+        assert!(refused(|r| r.self_.clear()).contains("self"));
+        assert!(refused(|r| r.peers.push(peer("b", "10.0.0.9"))).contains("twice"));
+        for address in ["0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "host.example"] {
+            assert!(
+                refused(|r| r.peers.push(peer("x", address))).contains("`x`"),
+                "{address}"
+            );
+        }
+        assert!(refused(|r| r.peers[0].data_port = 70_000).contains("70000"));
+        assert!(
+            refused(|r| r.budget = Some(Budget {
+                max_bytes: 0,
+                max_seconds: -1.0
+            }))
+            .contains("max_seconds")
+        );
+    }
+
+    #[test]
+    fn one_schedule_at_a_time() {
+        let hold = Arc::new(Hold::open(request("one"), CAPS, All::default()).unwrap());
+        let right = hold.begin_measuring().unwrap();
+        assert_eq!(hold.begin_measuring().unwrap_err(), JobError::Exists);
+        drop(right);
+        assert!(hold.begin_measuring().is_ok());
+    }
+}

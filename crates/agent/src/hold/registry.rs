@@ -1,0 +1,219 @@
+//! Who holds the agent: at most one run exclusively, any number of others beside it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tracing::info;
+
+use crate::contract::agents::EnrolRequest;
+use crate::hold::jobs::All;
+use crate::hold::{Caps, Hold, HoldError};
+
+/// Most holds at one time.
+pub const MAX_HOLDS: usize = 64;
+
+/// The holds of one agent by run.
+#[derive(Debug)]
+pub struct Holds {
+    caps: Caps,
+    jobs: All,
+    all: Mutex<BTreeMap<String, Arc<Hold>>>,
+}
+
+impl Holds {
+    /// An agent that no run holds.
+    pub fn new(caps: Caps) -> Self {
+        Self {
+            caps,
+            jobs: All::default(),
+            all: Mutex::default(),
+        }
+    }
+
+    /// Opens a hold and sees to it that it ends in time. A run that holds the agent already starts afresh: what it
+    /// had running stops. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// When it is to be exclusive and another one is, when there are too many, or when the request makes no sense.
+    pub fn enrol(&self, request: EnrolRequest) -> Result<Arc<Hold>, HoldError> {
+        let hold = Arc::new(Hold::open(request, self.caps, Arc::clone(&self.jobs))?);
+        let mut all = self.current();
+        let mut others = all.values().filter(|other| other.run_id != hold.run_id);
+        if let Some(holder) = others.find(|other| hold.is_exclusive() && other.is_exclusive()) {
+            return Err(HoldError::Held {
+                label: holder.jobs.label().clone(),
+                left_s: holder.left().as_secs_f64(),
+            });
+        }
+        if all.len() >= MAX_HOLDS && !all.contains_key(&hold.run_id) {
+            return Err(HoldError::Full(MAX_HOLDS));
+        }
+        info!(
+            run = hold.run_id,
+            exclusive = hold.is_exclusive(),
+            purpose = hold.jobs.label().purpose,
+            user = hold.jobs.label().user,
+            granted = ?hold.granted(),
+            "enrolled"
+        );
+        if let Some(before) = all.insert(hold.run_id.clone(), Arc::clone(&hold)) {
+            before.end();
+        }
+        let lapsing = Arc::clone(&hold);
+        tokio::spawn(async move { lapsing.lapse().await });
+        Ok(hold)
+    }
+
+    /// All of them.
+    pub fn list(&self) -> Vec<Arc<Hold>> {
+        self.current().values().cloned().collect()
+    }
+
+    /// The hold of `run_id`.
+    ///
+    /// # Errors
+    /// When that run does not hold the agent.
+    pub fn of(&self, run_id: &str) -> Result<Arc<Hold>, HoldError> {
+        let hold = self.current().get(run_id).cloned();
+        hold.ok_or_else(|| HoldError::NotEnrolled(run_id.to_owned()))
+    }
+
+    /// Ends the hold of `run_id`.
+    ///
+    /// # Errors
+    /// When that run does not hold the agent.
+    pub fn release(&self, run_id: &str) -> Result<Arc<Hold>, HoldError> {
+        let hold = self.of(run_id)?;
+        info!(run = run_id, bytes_sent = hold.budget.taken(), "released");
+        hold.end();
+        Ok(hold)
+    }
+
+    /// Whether any run lets one at `remote` speak to the listener at `local`.
+    pub fn admit(&self, remote: IpAddr, local: IpAddr) -> bool {
+        self.current().values().any(|hold| hold.peers.admit(remote, local))
+    }
+
+    /// Ends them all.
+    pub fn end(&self) {
+        for hold in std::mem::take(&mut *self.current()).into_values() {
+            hold.end();
+        }
+    }
+
+    /// Those that are not over.
+    fn current(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Hold>>> {
+        // Nothing can panic while the lock is held half-way through a change.
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, hold| !hold.is_over());
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    use crate::contract::agents::{Budget, Mode};
+    use crate::error::WorkError;
+    use crate::hold::tests::{CAPS, request};
+
+    fn shared(run_id: &str) -> EnrolRequest {
+        EnrolRequest {
+            mode: Mode::Shared.into(),
+            ..request(run_id)
+        }
+    }
+
+    async fn outlived(hold: &Hold) -> bool {
+        let work = hold.during(std::future::pending::<Result<(), WorkError>>());
+        matches!(work.await, Err(WorkError::Over))
+    }
+
+    #[tokio::test]
+    async fn one_exclusive_run_at_a_time() {
+        let holds = Holds::new(CAPS);
+        let told = EnrolRequest {
+            purpose: "measure\u{1b}[2J".into(),
+            user: "ann".into(),
+            ..request("one")
+        };
+        let first = holds.enrol(told).unwrap();
+        assert_eq!(
+            holds.enrol(request("two")).unwrap_err().to_string(),
+            "held by run `one` (measure[2J, by ann) for 60 s at most"
+        );
+        let again = holds.enrol(request("one")).unwrap();
+        assert!(first.is_over() && !again.is_over());
+        holds.release("one").unwrap();
+        assert!(holds.list().is_empty());
+        holds.enrol(request("two")).unwrap();
+        assert!(holds.of("one").is_err());
+    }
+
+    #[tokio::test]
+    async fn shared_runs_stand_beside_each_other_and_an_exclusive_one() {
+        let holds = Holds::new(CAPS);
+        let one = holds.enrol(shared("one")).unwrap();
+        holds.enrol(request("two")).unwrap();
+        holds.enrol(shared("three")).unwrap();
+        assert_eq!(holds.list().len(), 3);
+        let _held = one.budget.reserve(1000).unwrap();
+        assert_eq!(holds.of("three").unwrap().budget.taken(), 0);
+        holds.release("two").unwrap();
+        assert!(!one.is_over());
+        assert_eq!(holds.list().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn there_is_a_bound_to_holds() {
+        let holds = Holds::new(CAPS);
+        for run in 0..MAX_HOLDS {
+            holds.enrol(shared(&run.to_string())).unwrap();
+        }
+        assert_eq!(holds.enrol(shared("more")).unwrap_err(), HoldError::Full(MAX_HOLDS));
+        holds.enrol(shared("0")).unwrap();
+        holds.end();
+        assert!(holds.list().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_hold_ends_with_its_time() {
+        let holds = Holds::new(CAPS);
+        let budget = Some(Budget {
+            max_bytes: 0,
+            max_seconds: 0.01,
+        });
+        let hold = holds
+            .enrol(EnrolRequest {
+                budget,
+                ..request("one")
+            })
+            .unwrap();
+        assert!(outlived(&hold).await);
+        assert!(holds.list().is_empty());
+        holds.enrol(request("two")).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hold_ends_when_its_lease_is_not_renewed() {
+        let holds = Holds::new(CAPS);
+        let leased = |run_id: &str| EnrolRequest {
+            lease_s: 10.0,
+            ..shared(run_id)
+        };
+        let (kept, left) = (
+            holds.enrol(leased("kept")).unwrap(),
+            holds.enrol(leased("left")).unwrap(),
+        );
+        for _ in 0..4 {
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            kept.renew();
+        }
+        assert!(outlived(&left).await);
+        assert!(!kept.is_over());
+        assert!(outlived(&kept).await);
+    }
+}

@@ -1,0 +1,260 @@
+//! Where an agent is in its schedule, so that a peer that is ahead can wait at the door.
+//!
+//! The schedule enters round after round and names the sources it expects. A connection for a later round parks
+//! in [`Rounds::admit`]; one for a round that is over is told so. The schedule leaves a round when every expected source
+//! has come and gone, or has not come in time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tracing::info;
+
+use crate::error::RoundError;
+
+/// Most sources remembered as having left before their round.
+const MAX_GONE: usize = 10_000;
+
+/// The door of a schedule.
+#[derive(Debug)]
+pub struct Rounds(watch::Sender<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// `None` while no schedule runs.
+    round: Option<u32>,
+    expected: BTreeMap<String, Visit>,
+    gone: BTreeSet<(u32, String)>,
+    forgotten: BTreeSet<String>,
+}
+
+#[derive(Debug, Default)]
+struct Visit {
+    came: bool,
+    active: u32,
+}
+
+/// A connection that takes part in the present round, for as long as this lives.
+#[derive(Debug)]
+pub struct Admission<'a> {
+    rounds: &'a Rounds,
+    round: u32,
+    source: String,
+}
+
+impl Default for Rounds {
+    fn default() -> Self {
+        Self(watch::Sender::new(State::default()))
+    }
+}
+
+impl Rounds {
+    /// Opens a round for the given sources and closes the one before.
+    pub fn enter(&self, round: u32, sources: &[String]) {
+        self.0.send_modify(|state| {
+            state.round = Some(round);
+            let visit = |source: &String| {
+                let came = state.forgotten.contains(source) || state.gone.contains(&(round, source.clone()));
+                (source.clone(), Visit { came, active: 0 })
+            };
+            state.expected = sources.iter().map(visit).collect();
+        });
+    }
+
+    /// Ends the schedule: from now on connections wait for the next one.
+    pub fn leave(&self) {
+        self.0.send_modify(|state| {
+            let forgotten = std::mem::take(&mut state.forgotten);
+            *state = State {
+                forgotten,
+                ..State::default()
+            };
+        });
+    }
+
+    /// Waits until the round of a connection from `source` is open, and takes part in it.
+    ///
+    /// # Errors
+    /// When the round is over or does not expect this source.
+    pub async fn admit(&self, round: u32, source: &str) -> Result<Admission<'_>, RoundError> {
+        let mut changes = self.0.subscribe();
+        loop {
+            let mut verdict = None;
+            self.0.send_if_modified(|state| {
+                verdict = state.verdict(round, source);
+                verdict == Some(Ok(()))
+            });
+            match verdict {
+                Some(Ok(())) => {
+                    return Ok(Admission {
+                        rounds: self,
+                        round,
+                        source: source.to_owned(),
+                    });
+                }
+                Some(Err(error)) => return Err(error),
+                // The sender lives as long as `self`.
+                None => drop(changes.changed().await),
+            }
+        }
+    }
+
+    /// Notes that `source` waited for `round` and gave up, so that the round need not wait for it. While no schedule
+    /// runs this says nothing: the source may have meant the one before.
+    pub fn gave_up(&self, round: u32, source: &str) {
+        self.0.send_modify(|state| match state.round {
+            Some(now) if now == round => {
+                if let Some(visit) = state.expected.get_mut(source) {
+                    visit.came = true;
+                }
+            }
+            Some(now) if now < round && state.gone.len() < MAX_GONE => {
+                state.gone.insert((round, source.to_owned()));
+            }
+            _ => {}
+        });
+    }
+
+    /// No round waits for `source` any more, in this schedule and later ones.
+    pub fn forget(&self, source: &str) {
+        self.0.send_modify(|state| {
+            state.forgotten.insert(source.to_owned());
+            if let Some(visit) = state.expected.get_mut(source) {
+                visit.came = true;
+            }
+        });
+    }
+
+    /// Waits until every source of the round has come and gone; gives those that have not come `wait`.
+    pub async fn received(&self, wait: Duration) {
+        let mut changes = self.0.subscribe();
+        let all_came = changes.wait_for(|state| state.expected.values().all(|visit| visit.came));
+        if tokio::time::timeout(wait, all_came).await.is_err() {
+            info!("not every peer of the round came");
+        }
+        // Those inside have deadlines of their own.
+        let _ = changes
+            .wait_for(|state| state.expected.values().all(|visit| visit.active == 0))
+            .await;
+    }
+}
+
+impl State {
+    fn verdict(&mut self, round: u32, source: &str) -> Option<Result<(), RoundError>> {
+        match self.round {
+            Some(now) if now > round => Some(Err(RoundError::Over(round))),
+            Some(now) if now == round => Some(match self.expected.get_mut(source) {
+                None => Err(RoundError::NotExpected(round)),
+                Some(visit) => {
+                    visit.came = true;
+                    visit.active += 1;
+                    Ok(())
+                }
+            }),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Admission<'_> {
+    fn drop(&mut self) {
+        self.rounds.0.send_modify(|state| {
+            if state.round != Some(self.round) {
+                return;
+            }
+            if let Some(visit) = state.expected.get_mut(&self.source) {
+                visit.active = visit.active.saturating_sub(1);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+
+    const LONG: Duration = Duration::from_secs(600);
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    /// Whether the future is still pending after one poll.
+    async fn waits(work: impl Future) -> bool {
+        let mut work = pin!(work);
+        poll_fn(|context| Poll::Ready(work.as_mut().poll(context).is_pending())).await
+    }
+
+    #[tokio::test]
+    async fn a_source_ahead_of_the_schedule_waits() {
+        let rounds = Rounds::default();
+        assert!(waits(rounds.admit(1, "a")).await);
+        rounds.enter(0, &names(&["b"]));
+        let mut ahead = Box::pin(rounds.admit(1, "a"));
+        assert!(waits(&mut ahead).await);
+        rounds.enter(1, &names(&["a"]));
+        ahead.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn strangers_and_latecomers_are_told() {
+        let rounds = Rounds::default();
+        rounds.enter(3, &names(&["a"]));
+        assert_eq!(rounds.admit(3, "b").await.unwrap_err(), RoundError::NotExpected(3));
+        assert_eq!(rounds.admit(2, "a").await.unwrap_err(), RoundError::Over(2));
+    }
+
+    #[tokio::test]
+    async fn a_round_ends_when_all_have_come_and_gone() {
+        let rounds = Rounds::default();
+        rounds.enter(0, &names(&["a", "b"]));
+        let first = rounds.admit(0, "a").await.unwrap();
+        let second = rounds.admit(0, "b").await.unwrap();
+        let mut received = Box::pin(rounds.received(LONG));
+        drop(first);
+        assert!(waits(&mut received).await);
+        drop(second);
+        received.await;
+    }
+
+    #[tokio::test]
+    async fn an_absent_source_is_given_up() {
+        let rounds = Rounds::default();
+        rounds.enter(0, &names(&["a"]));
+        rounds.received(Duration::from_millis(1)).await;
+        rounds.enter(1, &names(&[]));
+        rounds.received(LONG).await;
+    }
+
+    #[tokio::test]
+    async fn a_forgotten_source_is_not_waited_for_in_any_round() {
+        let rounds = Rounds::default();
+        rounds.enter(0, &names(&["a"]));
+        let mut received = Box::pin(rounds.received(LONG));
+        assert!(waits(&mut received).await);
+        rounds.forget("a");
+        received.await;
+        rounds.leave();
+        rounds.enter(0, &names(&["a"]));
+        rounds.received(LONG).await;
+    }
+
+    #[tokio::test]
+    async fn a_source_that_gave_up_is_not_waited_for() {
+        let rounds = Rounds::default();
+        rounds.enter(0, &names(&["a"]));
+        rounds.gave_up(0, "a");
+        rounds.received(LONG).await;
+        rounds.gave_up(4, "b");
+        rounds.enter(4, &names(&["b"]));
+        rounds.received(LONG).await;
+        rounds.leave();
+        assert!(waits(rounds.admit(4, "b")).await);
+        rounds.gave_up(0, "b");
+        rounds.enter(0, &names(&["b"]));
+        assert!(waits(rounds.received(LONG)).await);
+    }
+}

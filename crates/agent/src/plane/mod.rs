@@ -1,0 +1,92 @@
+//! The data plane that all work of an agent shares: its address, its port and the socket that trains arrive at.
+
+pub mod dial;
+pub mod door;
+pub mod frames;
+pub mod handshake;
+pub(crate) mod leash;
+pub mod pulse;
+pub mod stream;
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use gavotte_probe::sockets::receiver::TrainReceiver;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::Mutex;
+
+use crate::hold::Caps;
+use crate::hold::registry::Holds;
+
+/// Connections the kernel may hold before the agent accepts them: a whole phase of a replay connects at once.
+const BACKLOG: u32 = 4096;
+/// Tries to find a port that is free for both TCP and UDP, when any will do.
+const PORT_TRIES: usize = 16;
+
+/// What the parts of an agent have in common.
+#[derive(Debug)]
+pub struct Plane {
+    /// The address the data port is bound to; unspecified for all.
+    pub bind: IpAddr,
+    /// The data port, TCP and UDP.
+    pub port: u16,
+    /// Who holds the agent.
+    pub holds: Holds,
+    /// Where trains arrive, one at a time.
+    pub receiver: Arc<Mutex<TrainReceiver>>,
+}
+
+impl Plane {
+    /// Binds the data port for TCP and UDP: on `bind`, or on all addresses (IPv6 and IPv4, or IPv4 only where there is no
+    /// IPv6). Port 0 takes any free one. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// When the port is taken, or the kernel gives no receive stamps.
+    pub fn bind(bind: Option<IpAddr>, port: u16, caps: Caps) -> io::Result<(Arc<Self>, TcpListener)> {
+        let everywhere = [IpAddr::from(Ipv6Addr::UNSPECIFIED), IpAddr::from(Ipv4Addr::UNSPECIFIED)];
+        let candidates = bind.as_ref().map_or(everywhere.as_slice(), std::slice::from_ref);
+        let mut failure = io::Error::other("no address to bind");
+        for address in candidates {
+            for _ in 0..if port == 0 { PORT_TRIES } else { 1 } {
+                match listen(SocketAddr::new(*address, port)) {
+                    Ok((listener, receiver)) => {
+                        let plane = Self {
+                            bind: *address,
+                            port: listener.local_addr()?.port(),
+                            holds: Holds::new(caps),
+                            receiver: Arc::new(Mutex::new(receiver)),
+                        };
+                        return Ok((Arc::new(plane), listener));
+                    }
+                    Err(error) => failure = error,
+                }
+            }
+        }
+        Err(io::Error::new(failure.kind(), format!("data port {port}: {failure}")))
+    }
+
+    /// The address that outgoing data should come from, so that peers find it enrolled; `None` leaves it to the routes.
+    pub fn source(&self) -> Option<IpAddr> {
+        Some(self.bind).filter(|address| !address.is_unspecified())
+    }
+
+    /// The agent's own data port, for bytes that stay on the host.
+    pub fn own(&self) -> SocketAddr {
+        let loopback = IpAddr::from(Ipv4Addr::LOCALHOST);
+        SocketAddr::new(self.source().unwrap_or(loopback), self.port)
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<(TcpListener, TrainReceiver)> {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    let listener = socket.listen(BACKLOG)?;
+    let receiver = TrainReceiver::bind(listener.local_addr()?).map_err(io::Error::other)?;
+    Ok((listener, receiver))
+}

@@ -1,0 +1,234 @@
+//! One bulk TCP probe: some parallel connections to a peer for a fixed time, as a tenant's transfer would use them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gavotte_probe::sockets::tcp;
+use tokio::task::JoinSet;
+use tonic::async_trait;
+
+use crate::contract::agents::{Bulk, BulkResult, FlowResult, ProbeReply, probe_reply};
+use crate::contract::data::Report;
+use crate::error::{WorkError, within};
+use crate::hold::Hold;
+use crate::plane::dial::{Call, Connection};
+use crate::plane::stream::{self, MAX_BINS};
+use crate::work::cpu::Meter;
+use crate::work::kind::{Answer, Ask};
+use crate::work::ping;
+use crate::work::visit::Visit;
+
+/// Longest probe.
+const MAX_TIME: Duration = Duration::from_secs(3600);
+/// How long a stream may starve among others: five times in a row a packet may be lost.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// How long a stream may go on after its sender's time: what the kernel had queued must still arrive.
+const TAIL: Duration = Duration::from_secs(30);
+/// Most parallel connections of one probe.
+pub const MAX_FLOWS: u32 = 64;
+/// How long after the sender's time the last byte may be confirmed.
+const REPORT_LIMIT: Duration = Duration::from_secs(40);
+
+/// A checked bulk probe.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    time: Duration,
+    flows: u32,
+    congestion: String,
+    bin_s: f64,
+}
+
+impl Spec {
+    /// Checks a probe's parameters; 0 flows mean one.
+    ///
+    /// # Errors
+    /// Text that names the parameter out of range.
+    pub fn new(bulk: &Bulk) -> Result<Self, WorkError> {
+        let refuse = |text: String| Err(WorkError::Request(text));
+        let time = Duration::try_from_secs_f64(bulk.seconds).unwrap_or_default();
+        if time.is_zero() || time > MAX_TIME {
+            return refuse(format!(
+                "bulk.seconds: above 0 and at most an hour, not {}",
+                bulk.seconds
+            ));
+        }
+        if bulk.flows > MAX_FLOWS {
+            return refuse(format!("bulk.flows: at most {MAX_FLOWS}, not {}", bulk.flows));
+        }
+        let sound = bulk.bin_s == 0.0 || (bulk.bin_s > 0.0 && bulk.seconds / bulk.bin_s <= MAX_BINS as f64);
+        if !sound {
+            return refuse(format!("bulk.bin_s: 0, or at most {MAX_BINS} bins, not {}", bulk.bin_s));
+        }
+        Ok(Self {
+            time,
+            flows: bulk.flows.max(1),
+            congestion: bulk.congestion.clone(),
+            bin_s: bulk.bin_s,
+        })
+    }
+
+    /// How long it lasts.
+    pub fn time(&self) -> Duration {
+        self.time
+    }
+
+    /// How many connections.
+    pub fn flows(&self) -> u32 {
+        self.flows
+    }
+
+    /// The congestion control to pin; empty for the host's default.
+    pub fn congestion_control(&self) -> &str {
+        &self.congestion
+    }
+
+    /// The congestion control to pin; empty for the host's default.
+    pub fn congestion(&self) -> &str {
+        &self.congestion
+    }
+}
+
+#[async_trait]
+impl Ask for Spec {
+    fn congestion(&self) -> Option<&str> {
+        Some(&self.congestion)
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
+
+    async fn ask(&self, call: &Call<'_>, first: Connection, reply: &mut ProbeReply) -> Result<(), WorkError> {
+        let mut connections = vec![first];
+        for _ in 1..self.flows {
+            let mut next = call.dial().await?;
+            ping::round_trip_s(&mut next.stream).await?;
+            connections.push(next);
+        }
+        let until = Instant::now() + self.time;
+        let mut flows = JoinSet::new();
+        for (index, connection) in connections.into_iter().enumerate() {
+            let hold = Arc::clone(call.hold);
+            flows.spawn(async move {
+                let mut sent = 0;
+                let result = flow(&hold, connection, until, &mut sent).await;
+                (index, sent, result)
+            });
+        }
+        let mut results = Vec::new();
+        let mut failure = None;
+        while let Some(ended) = flows.join_next().await {
+            let (index, sent, result) = ended.map_err(|_| WorkError::Over)?;
+            reply.bytes_sent += sent;
+            match result {
+                Ok(flow) => results.push((index, flow)),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        results.sort_by_key(|(index, _)| *index);
+        let (flows, cpus): (Vec<_>, Vec<_>) = results.into_iter().map(|(_, told)| told).unzip();
+        // All flows watched the same cores at the same time.
+        reply.receiver_cpu = cpus.into_iter().flatten().reduce(f64::max);
+        reply.result = Some(probe_reply::Result::Bulk(sum(flows)));
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Answer for Spec {
+    async fn answer(&self, visit: &mut Visit) -> Result<(), WorkError> {
+        visit.warm_up().await?;
+        // The stream begins when all flows of the probe have said hello, which takes a while.
+        let limit = ping::LIMIT + self.time + TAIL;
+        let meter = Meter::start();
+        let receiving = stream::receive(&visit.guest.connection.stream, None, self.bin_s);
+        let counter = within("receive the stream", limit, receiving).await?;
+        let report = Report {
+            cpu: meter.share(),
+            ..counter.report()
+        };
+        visit.guest.connection.send(&report).await
+    }
+}
+
+async fn flow(
+    hold: &Hold,
+    mut connection: Connection,
+    until: Instant,
+    bytes_sent: &mut u64,
+) -> Result<(FlowResult, Option<f64>), WorkError> {
+    let mut reservation = hold.budget.reserve(0)?;
+    let sent = stream::send_until(&mut connection.stream, &mut reservation, until, bytes_sent).await;
+    drop(reservation);
+    sent?;
+    let waiting = connection.receive("wait for the last byte's confirmation", REPORT_LIMIT);
+    let report: Report = waiting.await?;
+    let info = tcp::info(&connection.stream)?;
+    let result = FlowResult {
+        bytes: report.bytes,
+        seconds: report.seconds,
+        bin_bytes: report.bin_bytes,
+        retransmits: info.retransmits,
+        rtt_s: info.rtt_s,
+        congestion: tcp::congestion(&connection.stream)?,
+        cwnd_bytes: info.cwnd_bytes,
+        min_rtt_s: info.min_rtt_s,
+        delivery_rate_bps: info.delivery_rate_bps,
+    };
+    Ok((result, report.cpu))
+}
+
+/// All bytes over the longest flow's time.
+fn sum(flows: Vec<FlowResult>) -> BulkResult {
+    let bytes: u64 = flows.iter().map(|flow| flow.bytes).sum();
+    let seconds = flows.iter().map(|flow| flow.seconds).fold(0.0, f64::max);
+    let goodput_bps = if seconds > 0.0 {
+        8.0 * bytes as f64 / seconds
+    } else {
+        0.0
+    };
+    BulkResult { goodput_bps, flows }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulk() -> Bulk {
+        Bulk {
+            seconds: 1.0,
+            flows: 0,
+            congestion: String::new(),
+            bin_s: 0.01,
+            engine: 0,
+        }
+    }
+
+    #[test]
+    fn specs_out_of_range_are_named() {
+        let refused = |bulk: Bulk| Spec::new(&bulk).unwrap_err().to_string();
+        for seconds in [0.0, -1.0, f64::NAN, 1e9] {
+            assert!(refused(Bulk { seconds, ..bulk() }).contains("seconds"));
+        }
+        assert!(refused(Bulk { flows: 65, ..bulk() }).contains("flows"));
+        for bin_s in [-1.0, 1e-6, f64::NAN] {
+            assert!(refused(Bulk { bin_s, ..bulk() }).contains("bin_s"));
+        }
+        assert_eq!(Spec::new(&bulk()).unwrap().flows, 1);
+    }
+
+    #[test]
+    fn goodput_is_over_the_longest_flow() {
+        let flow = |bytes, seconds| FlowResult {
+            bytes,
+            seconds,
+            ..FlowResult::default()
+        };
+        let total = sum(vec![flow(1000, 1.0), flow(3000, 2.0)]);
+        assert!((total.goodput_bps - 16_000.0).abs() < 1e-6);
+        assert!(sum(vec![flow(0, 0.0)]).goodput_bps.abs() < f64::EPSILON);
+    }
+}

@@ -1,0 +1,114 @@
+//! What a gated train is asked to be.
+
+use std::time::Duration;
+
+use gavotte_probe::gated::Shape;
+use gavotte_probe::gated::wire::DATA_BYTES;
+use gavotte_probe::packet::MAX_PAYLOAD_BYTES;
+
+use crate::contract::agents::GatedTrain;
+use crate::error::WorkError;
+
+/// UDP payload of a full IPv4 frame at MTU 1500.
+const PAYLOAD_BYTES: u32 = 1472;
+/// Default byte budget: empties a bucket of 60 MB in front of any rate.
+const MAX_BYTES: u64 = 64_000_000;
+/// Most bytes of one train; bounds the memory its receiver spends to 40 bytes a packet.
+const MOST_BYTES: u64 = 2_000_000_000;
+/// Default time: 190 packets at 2 Mbit/s.
+const MAX_TIME: Duration = Duration::from_secs(1);
+/// Longest train.
+const MOST_TIME: Duration = Duration::from_secs(60);
+
+/// A checked gated train.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spec {
+    pub(super) shape: Shape,
+    pub(super) max_bytes: u64,
+    pub(super) keep_trace: bool,
+}
+
+impl Spec {
+    /// Checks a probe's parameters; zeros stand for defaults.
+    ///
+    /// # Errors
+    /// Text that names the parameter out of range.
+    pub fn new(asked: &GatedTrain) -> Result<Self, WorkError> {
+        let refuse = |text: String| Err(WorkError::Request(text));
+        let payload_bytes = match asked.payload_bytes {
+            0 => PAYLOAD_BYTES,
+            other => other,
+        };
+        if !(DATA_BYTES..=MAX_PAYLOAD_BYTES).contains(&(payload_bytes as usize)) {
+            return refuse(format!(
+                "gated_train.payload_bytes: {DATA_BYTES} to {MAX_PAYLOAD_BYTES}, not {payload_bytes}"
+            ));
+        }
+        let max_bytes = match asked.max_bytes {
+            0 => MAX_BYTES,
+            other => other,
+        };
+        if max_bytes > MOST_BYTES || max_bytes < u64::from(payload_bytes) {
+            return refuse(format!("gated_train.max_bytes: at most {MOST_BYTES}, not {max_bytes}"));
+        }
+        let hold = time(asked.hold_s, "gated_train.hold_s")?;
+        let max_time = match time(asked.max_seconds, "gated_train.max_seconds")? {
+            Duration::ZERO => MAX_TIME.max(hold),
+            time => time,
+        };
+        if hold > max_time {
+            return refuse(format!("gated_train.hold_s: at most max_seconds, not {}", asked.hold_s));
+        }
+        Ok(Self {
+            shape: Shape {
+                payload_bytes,
+                max_packets: (max_bytes / u64::from(payload_bytes)) as u32,
+                max_time,
+                hold,
+            },
+            max_bytes,
+            keep_trace: asked.keep_trace,
+        })
+    }
+}
+
+fn time(seconds: f64, what: &str) -> Result<Duration, WorkError> {
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|time| *time <= MOST_TIME)
+        .ok_or_else(|| WorkError::Request(format!("{what}: at most {} s, not {seconds}", MOST_TIME.as_secs())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_stand_for_defaults() {
+        let spec = Spec::new(&GatedTrain::default()).unwrap();
+        assert_eq!((spec.shape.payload_bytes, spec.shape.max_packets), (1472, 43_478));
+    }
+
+    #[test]
+    fn specs_out_of_range_are_named() {
+        let refused = |change: fn(&mut GatedTrain)| {
+            let mut asked = GatedTrain::default();
+            change(&mut asked);
+            Spec::new(&asked).unwrap_err().to_string()
+        };
+        assert!(refused(|t| t.payload_bytes = 55).contains("payload_bytes"));
+        assert!(refused(|t| t.payload_bytes = 70_000).contains("payload_bytes"));
+        assert!(refused(|t| t.max_bytes = u64::MAX).contains("max_bytes"));
+        assert!(refused(|t| t.max_bytes = 100).contains("max_bytes"));
+        assert!(refused(|t| t.max_seconds = f64::NAN).contains("max_seconds"));
+        assert!(refused(|t| t.max_seconds = -1.0).contains("max_seconds"));
+        assert!(refused(|t| t.hold_s = 61.0).contains("hold_s"));
+        assert!(
+            refused(|t| {
+                t.hold_s = 2.0;
+                t.max_seconds = 1.0;
+            })
+            .contains("hold_s")
+        );
+    }
+}

@@ -1,0 +1,154 @@
+//! What `iperf3 -J` prints at the end of a TCP test.
+
+use serde_json::Value;
+
+use crate::contract::agents::{BulkResult, FlowResult};
+
+/// Most streams that are read.
+const MAX_STREAMS: usize = 1000;
+
+/// A test's outcome.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// Rates and flows, as the receiver counted them.
+    pub result: BulkResult,
+    /// Bytes the sender sent.
+    pub sent_bytes: u64,
+    /// Share of one core that the client took, user and system together.
+    pub sender_cpu: Option<f64>,
+    /// The same of the server.
+    pub receiver_cpu: Option<f64>,
+}
+
+/// Reads a report.
+///
+/// # Errors
+/// What iperf3 says went wrong, or what is missing.
+pub fn read(text: &str) -> Result<Told, String> {
+    let report: Value = match serde_json::from_str(text) {
+        Ok(report) => report,
+        Err(_) if text.trim().is_empty() => return Err("no report; too old? (3.1 is needed)".into()),
+        Err(error) => return Err(format!("the report is not JSON ({error}); is iperf3 too old?")),
+    };
+    if let Some(error) = report.get("error").and_then(Value::as_str) {
+        return Err(error.trim_start_matches("error - ").to_owned());
+    }
+    let end = report.get("end").ok_or("the report has no end")?;
+    let goodput_bps = number(end, "/sum_received/bits_per_second").ok_or("the report has no sum_received")?;
+    let congestion = end
+        .get("sender_tcp_congestion")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let streams = end
+        .get("streams")
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
+    Ok(Told {
+        result: BulkResult {
+            goodput_bps,
+            flows: streams
+                .iter()
+                .take(MAX_STREAMS)
+                .map(|stream| flow(stream, congestion))
+                .collect(),
+        },
+        sent_bytes: count(end, "/sum_sent/bytes"),
+        sender_cpu: number(end, "/cpu_utilization_percent/host_total").map(share),
+        receiver_cpu: number(end, "/cpu_utilization_percent/remote_total").map(share),
+    })
+}
+
+fn flow(stream: &Value, congestion: &str) -> FlowResult {
+    let seconds_of_us = |pointer| number(stream, pointer).unwrap_or(0.0) * 1e-6;
+    FlowResult {
+        bytes: count(stream, "/receiver/bytes"),
+        seconds: number(stream, "/receiver/seconds").unwrap_or(0.0),
+        retransmits: count(stream, "/sender/retransmits"),
+        rtt_s: seconds_of_us("/sender/mean_rtt"),
+        min_rtt_s: seconds_of_us("/sender/min_rtt"),
+        cwnd_bytes: count(stream, "/sender/max_snd_cwnd"),
+        congestion: congestion.to_owned(),
+        ..FlowResult::default()
+    }
+}
+
+fn number(value: &Value, pointer: &str) -> Option<f64> {
+    let number = value.pointer(pointer)?.as_f64()?;
+    (number.is_finite() && number >= 0.0).then_some(number)
+}
+
+/// Saturates; 0 when it is missing or below 0.
+fn count(value: &Value, pointer: &str) -> u64 {
+    number(value, pointer).unwrap_or(0.0) as u64
+}
+
+fn share(percent: f64) -> f64 {
+    (percent / 100.0).min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const REPORT: &str = r#"{"start": {"version": "iperf 3.12"}, "end": {
+        "streams": [{"sender": {"bytes": 1300000, "retransmits": 3, "max_snd_cwnd": 86880, "min_rtt": 250,
+                                "mean_rtt": 4000},
+                     "receiver": {"bytes": 1200000, "seconds": 0.1}}],
+        "sum_sent": {"bytes": 1300000, "retransmits": 3},
+        "sum_received": {"bytes": 1200000, "bits_per_second": 96000000.5},
+        "cpu_utilization_percent": {"host_total": 12.5, "remote_total": 250},
+        "sender_tcp_congestion": "cubic"}}"#;
+
+    #[test]
+    fn a_report_is_read() {
+        let told = read(REPORT).unwrap();
+        assert!((told.result.goodput_bps - 96_000_000.5).abs() < 1e-6);
+        assert_eq!(
+            (told.sent_bytes, told.sender_cpu, told.receiver_cpu),
+            (1_300_000, Some(0.125), Some(1.0))
+        );
+        let flow = &told.result.flows[0];
+        assert_eq!((flow.bytes, flow.retransmits, flow.cwnd_bytes), (1_200_000, 3, 86_880));
+        assert_eq!(flow.congestion, "cubic");
+        assert!((flow.min_rtt_s - 0.000_25).abs() < 1e-12 && (flow.rtt_s - 0.004).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let error = r#"{"start": {}, "error": "error - unable to connect to server: Connection refused"}"#;
+        assert_eq!(
+            read(error).unwrap_err(),
+            "unable to connect to server: Connection refused"
+        );
+        assert!(read("").unwrap_err().contains("too old"));
+        assert!(read("iperf3: option -J").unwrap_err().contains("not JSON"));
+        assert!(read("{}").unwrap_err().contains("end"));
+        assert!(read(r#"{"end": {}}"#).unwrap_err().contains("sum_received"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_safe(text in "\\PC{0,200}") {
+            let _ = read(&text);
+        }
+
+        #[test]
+        fn a_damaged_report_is_safe(at in 0..REPORT.len(), byte in any::<u8>(), cut in any::<bool>()) {
+            let mut bytes = REPORT.as_bytes().to_vec();
+            bytes[at] = byte;
+            if cut {
+                bytes.truncate(at);
+            }
+            if let Ok(told) = read(&String::from_utf8_lossy(&bytes)) {
+                prop_assert!(told.result.goodput_bps.is_finite() && told.result.goodput_bps >= 0.0);
+            }
+        }
+
+        #[test]
+        fn any_numbers_are_safe(number in any::<f64>(), whole in any::<i64>()) {
+            let text = REPORT.replace("1200000", &whole.to_string()).replace("96000000.5", &number.to_string());
+            let _ = read(&text);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Runs a schedule: round after round, the agent sends its probe and takes part as receiver at the same time.
+//!
+//! A probe that fails is answered with its error and the schedule goes on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use tonic::Status;
+use tracing::{Instrument, debug, info, info_span};
+
+use crate::contract::agents::{Failure, MeasureRequest, Probe, ProbeReply};
+use crate::contract::data::hello::Work;
+use crate::error::WorkError;
+use crate::hold::Hold;
+use crate::plane::Plane;
+use crate::plane::dial::Call;
+use crate::work::cpu::Meter;
+use crate::work::excuse::excuse;
+use crate::work::kind::PATIENCE;
+use crate::work::{self, ping};
+
+/// How long to wait for a peer when the schedule does not say.
+pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);
+/// Longest such wait.
+pub const MAX_WAIT: Duration = Duration::from_secs(600);
+/// Time for the first packet of a connection to be sent twice. A host that has vanished costs each peer this much.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// A checked schedule.
+#[derive(Debug)]
+pub struct Schedule {
+    turns: BTreeMap<u32, Turn>,
+    wait: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Turn {
+    probe: Option<Probe>,
+    sources: Vec<String>,
+}
+
+impl Schedule {
+    /// Checks a request. Rounds in which the agent has nothing to do are skipped.
+    ///
+    /// # Errors
+    /// Text that names what is wrong.
+    pub fn new(request: MeasureRequest) -> Result<Self, String> {
+        let mut turns: BTreeMap<u32, Turn> = BTreeMap::new();
+        if !request.probes.is_sorted_by_key(|probe| probe.round)
+            || !request.receives.is_sorted_by_key(|expect| expect.round)
+        {
+            return Err("probes and receives must be in ascending order of their rounds".into());
+        }
+        for probe in request.probes {
+            let turn = turns.entry(probe.round).or_default();
+            if turn.probe.is_some() {
+                return Err(format!("two probes in round {}", probe.round));
+            }
+            turn.probe = Some(probe);
+        }
+        for expect in request.receives {
+            turns.entry(expect.round).or_default().sources.push(expect.peer);
+        }
+        // Rounds may be counted from 0 or from 1.
+        if let Some((last, _)) = turns.last_key_value().filter(|(last, _)| **last > request.rounds) {
+            return Err(format!("round {last} of a schedule of {} rounds", request.rounds));
+        }
+        let wait = match Duration::try_from_secs_f64(request.wait_s) {
+            Ok(Duration::ZERO) => DEFAULT_WAIT,
+            Ok(wait) => wait.min(MAX_WAIT),
+            Err(_) => return Err(format!("wait_s: not {}", request.wait_s)),
+        };
+        Ok(Self { turns, wait })
+    }
+}
+
+/// Runs the schedule and sends each probe's reply as it is known. Stops when the hold is over (the probes that are
+/// left are answered so) or nobody listens any more.
+pub async fn run(
+    plane: Arc<Plane>,
+    hold: Arc<Hold>,
+    schedule: Schedule,
+    replies: mpsc::Sender<Result<ProbeReply, Status>>,
+) {
+    let start = Instant::now();
+    info!(rounds = schedule.turns.len(), "schedule begins");
+    for (round, turn) in schedule.turns {
+        hold.rounds.enter(round, &turn.sources);
+        let sending = async {
+            let Some(probe) = turn.probe else { return true };
+            let span = info_span!("probe", round, peer = probe.peer);
+            let reply = answer(&plane, &hold, &probe, schedule.wait, start)
+                .instrument(span)
+                .await;
+            replies.send(Ok(reply)).await.is_ok()
+        };
+        let receiving = hold.during(async {
+            hold.rounds.received(schedule.wait).await;
+            Ok(())
+        });
+        tokio::select! {
+            // A hold that is over ends both.
+            (listened, _) = async { tokio::join!(sending, receiving) } => {
+                if !listened {
+                    break;
+                }
+            }
+            () = replies.closed() => break,
+        }
+    }
+    info!(seconds = start.elapsed().as_secs_f64(), "schedule ends");
+}
+
+async fn answer(plane: &Arc<Plane>, hold: &Arc<Hold>, probe: &Probe, wait: Duration, start: Instant) -> ProbeReply {
+    let began = Instant::now();
+    let mut reply = ProbeReply {
+        round: probe.round,
+        peer: probe.peer.clone(),
+        started_s: began.duration_since(start).as_secs_f64(),
+        ..ProbeReply::default()
+    };
+    // Boxed: the kinds of probes make a large future together.
+    let work = Box::pin(run_probe(plane, hold, probe, wait, &mut reply));
+    let result = hold.during(hold.dropped.unless(&probe.peer, work)).await;
+    if let Err(error) = result {
+        reply.set_failure(error.failure());
+        reply.unreachable = reply.failure() == Failure::Unreachable;
+        reply.error = error.to_string();
+        info!(%error, "probe failed");
+    }
+    reply.seconds = began.elapsed().as_secs_f64();
+    debug!(seconds = reply.seconds, bytes_sent = reply.bytes_sent, "probe ends");
+    reply
+}
+
+async fn run_probe(
+    plane: &Arc<Plane>,
+    hold: &Arc<Hold>,
+    probe: &Probe,
+    wait: Duration,
+    reply: &mut ProbeReply,
+) -> Result<(), WorkError> {
+    let peer = hold.peers.get(&probe.peer)?;
+    let plain = Call {
+        plane,
+        hold,
+        peer,
+        work: Work::Probe(probe.clone()),
+        congestion: "",
+        connect: CONNECT_LIMIT,
+        patience: Some(PATIENCE),
+        ready: wait,
+    };
+    let asking = async {
+        let kind = work::kind(probe)?;
+        let mut reservation = hold.budget.reserve(kind.bytes())?;
+        let call = Call {
+            congestion: kind.congestion().unwrap_or_default(),
+            patience: Some(kind.patience()),
+            ..plain.clone()
+        };
+        let mut connection = call.dial().await?;
+        reply.rtt_s = ping::round_trip_s(&mut connection.stream).await?;
+        let meter = Meter::start();
+        let result = kind.ask(&call, connection, reply).await;
+        reservation.spend(reply.bytes_sent);
+        reply.sender_cpu = reply.sender_cpu.or(meter.share());
+        result
+    };
+    let result = asking.await;
+    // A probe that failed before its peer heard of it: the pings are the first thing after the welcome.
+    let unheard = |error: &WorkError| {
+        let told = matches!(error, WorkError::Handshake(_) | WorkError::Late { .. });
+        reply.rtt_s == 0.0 && !told && error.failure() != Failure::Unreachable
+    };
+    if result.as_ref().is_err_and(unheard) {
+        // Whoever does not hear it waits to the end of its patience.
+        if let Err(error) = excuse(&plain, probe.round).await {
+            debug!(%error, "the peer does not know that it will not come");
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::agents::Expect;
+
+    fn probe(round: u32) -> Probe {
+        Probe {
+            round,
+            peer: "b".into(),
+            kind: None,
+        }
+    }
+
+    fn request(probes: &[u32], receives: &[u32], rounds: u32) -> MeasureRequest {
+        let expect = |round: &u32| Expect {
+            round: *round,
+            peer: "b".into(),
+        };
+        MeasureRequest {
+            run_id: "run".into(),
+            probes: probes.iter().copied().map(probe).collect(),
+            receives: receives.iter().map(expect).collect(),
+            wait_s: 0.0,
+            rounds,
+        }
+    }
+
+    #[test]
+    fn a_schedule_joins_probes_and_receives_by_round() {
+        let schedule = Schedule::new(request(&[0, 2], &[2, 2, 3], 4)).unwrap();
+        let turns: Vec<_> = schedule
+            .turns
+            .iter()
+            .map(|(round, turn)| (*round, turn.probe.is_some(), turn.sources.len()))
+            .collect();
+        assert_eq!(turns, [(0, true, 0), (2, true, 2), (3, false, 1)]);
+        assert_eq!(schedule.wait, DEFAULT_WAIT);
+    }
+
+    #[test]
+    fn senseless_schedules_are_named() {
+        assert!(
+            Schedule::new(request(&[2, 1], &[], 9))
+                .unwrap_err()
+                .contains("ascending")
+        );
+        assert!(
+            Schedule::new(request(&[], &[2, 1], 9))
+                .unwrap_err()
+                .contains("ascending")
+        );
+        assert!(
+            Schedule::new(request(&[1, 1], &[], 9))
+                .unwrap_err()
+                .contains("two probes")
+        );
+        assert!(Schedule::new(request(&[10], &[], 9)).unwrap_err().contains("round 10"));
+        for wait_s in [-1.0, f64::NAN] {
+            assert!(
+                Schedule::new(MeasureRequest {
+                    wait_s,
+                    ..request(&[], &[], 9)
+                })
+                .is_err()
+            );
+        }
+    }
+}

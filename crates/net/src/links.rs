@@ -1,0 +1,138 @@
+//! The links that traffic loads, each with a rate, a name and a number.
+
+use crate::network::{Network, Sharing};
+use crate::units::BitsPerSec;
+
+/// Something with a rate that several flows may share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Link {
+    /// The path from one host to another.
+    Pair {
+        /// Index of the sending host.
+        source: usize,
+        /// Index of the receiving host.
+        target: usize,
+    },
+    /// All that a host sends to other machines.
+    Egress(usize),
+    /// All that a host receives from other machines.
+    Ingress(usize),
+    /// All that leaves a group.
+    Up(usize),
+    /// All that enters a group.
+    Down(usize),
+}
+
+/// How many links of a kind there are, and the kind.
+type Run = (usize, fn(usize) -> Link);
+
+impl Network {
+    /// Calls `visit` with each link that traffic from host `m` to host `n` loads.
+    ///
+    /// Within a host there is none. Between hosts of one machine there is the pair alone, since that traffic reaches
+    /// neither the caps nor the switches.
+    pub fn for_each_link(&self, m: usize, n: usize, mut visit: impl FnMut(Link)) {
+        if m == n {
+            return;
+        }
+        visit(Link::Pair { source: m, target: n });
+        if !self.capped(m, n) {
+            return;
+        }
+        visit(Link::Egress(m));
+        if self.sharing() == Sharing::Groups {
+            self.left(m, n).for_each(|group| visit(Link::Up(group)));
+            self.left(n, m).for_each(|group| visit(Link::Down(group)));
+        }
+        visit(Link::Ingress(n));
+    }
+
+    /// Whether traffic from `m` to `n` loads the caps of both.
+    pub fn capped(&self, m: usize, n: usize) -> bool {
+        self.sharing() != Sharing::Pipe && !self.colocated(m, n)
+    }
+
+    /// Whether a link may be the slowest on some way. All that is on a pair is also on both caps, if they are loaded at
+    /// all, so a pair as fast as either never is.
+    pub fn decides(&self, link: Link) -> bool {
+        let loaded = match link {
+            Link::Pair { source: m, target: n } => {
+                let cap = || self.hosts()[m].egress.min(self.hosts()[n].ingress);
+                m != n && (!self.capped(m, n) || self.pair_rate(m, n) < cap())
+            }
+            Link::Egress(_) | Link::Ingress(_) => self.sharing() != Sharing::Pipe,
+            Link::Up(_) | Link::Down(_) => self.sharing() == Sharing::Groups,
+        };
+        loaded && self.rate(link).is_limited()
+    }
+
+    /// The groups around `m` that do not hold `n`.
+    pub fn left(&self, m: usize, n: usize) -> impl Iterator<Item = usize> + '_ {
+        let outside = move |&group: &usize| !self.inside(group)[n];
+        self.around[m].iter().copied().filter(outside)
+    }
+
+    /// The rate of a link.
+    pub fn rate(&self, link: Link) -> BitsPerSec {
+        match link {
+            Link::Pair { source, target } => self.pair_rate(source, target),
+            Link::Egress(host) => self.hosts()[host].egress,
+            Link::Ingress(host) => self.hosts()[host].ingress,
+            Link::Up(group) => self.groups()[group].up,
+            Link::Down(group) => self.groups()[group].down,
+        }
+    }
+
+    /// The link in words, such as "egress of vm3".
+    pub fn link_name(&self, link: Link) -> String {
+        let host = |host: usize| &self.hosts()[host].name;
+        match link {
+            Link::Pair { source, target } => format!("path from {} to {}", host(source), host(target)),
+            Link::Egress(at) => format!("egress of {}", host(at)),
+            Link::Ingress(at) => format!("ingress of {}", host(at)),
+            Link::Up(group) => format!("up link of {}", self.groups()[group].name),
+            Link::Down(group) => format!("down link of {}", self.groups()[group].name),
+        }
+    }
+
+    /// How many links there are: indices of [`Network::link_index`] are below this.
+    pub fn link_count(&self) -> usize {
+        self.first_pair() + self.hosts().len() * self.hosts().len()
+    }
+
+    /// A number for each link: egresses, ingresses, up links, down links, and then pairs, by source.
+    pub fn link_index(&self, link: Link) -> usize {
+        let (hosts, groups) = (self.hosts().len(), self.groups().len());
+        match link {
+            Link::Egress(host) => host,
+            Link::Ingress(host) => hosts + host,
+            Link::Up(group) => 2 * hosts + group,
+            Link::Down(group) => 2 * hosts + groups + group,
+            Link::Pair { source, target } => self.first_pair() + source * hosts + target,
+        }
+    }
+
+    /// The number of the first pair.
+    pub fn first_pair(&self) -> usize {
+        2 * (self.hosts().len() + self.groups().len())
+    }
+
+    /// The link of this number.
+    pub fn link(&self, mut index: usize) -> Link {
+        let (hosts, groups) = (self.hosts().len(), self.groups().len());
+        let runs: [Run; 4] = [
+            (hosts, Link::Egress),
+            (hosts, Link::Ingress),
+            (groups, Link::Up),
+            (groups, Link::Down),
+        ];
+        for (count, link) in runs {
+            if index < count {
+                return link(index);
+            }
+            index -= count;
+        }
+        let (source, target) = (index / hosts, index % hosts);
+        Link::Pair { source, target }
+    }
+}

@@ -1,0 +1,34 @@
+//! Max-min fair shares, by their definition.
+
+use gavotte_net::max_min;
+use proptest::prelude::*;
+
+proptest! {
+    /// Bertsekas and Gallager, 6.5.2: an allocation is max-min fair if no link is overfull, and if each flow crosses a
+    /// full link on which no flow has more for its weight.
+    #[test]
+    fn every_flow_is_held_by_a_full_link_on_which_none_has_more(
+        rates in prop::collection::vec(1_u32..9, 5),
+        flows in prop::collection::vec((prop::sample::subsequence(vec![0_u32, 1, 2, 3, 4], 1..=4), 1_u32..4), 1..40),
+    ) {
+        let rates: Vec<f64> = rates.into_iter().map(f64::from).collect();
+        let flows: Vec<(&[u32], f64)> = flows.iter().map(|(path, weight)| (&path[..], f64::from(*weight))).collect();
+        let held: Vec<_> = max_min(&rates, &flows).into_iter().flatten().collect();
+        prop_assert_eq!(held.len(), flows.len());
+        let mut used = vec![0.0; rates.len()];
+        for ((path, weight), held) in flows.iter().zip(&held) {
+            path.iter().for_each(|&link| used[link as usize] += weight * held.level);
+        }
+        for (used, rate) in used.iter().zip(&rates) {
+            prop_assert!(*used <= rate * (1.0 + 1e-9), "{used} of {rate}");
+        }
+        for ((path, _), own) in flows.iter().zip(&held) {
+            prop_assert!(path.contains(&own.link));
+            let link = own.link as usize;
+            prop_assert!(used[link] >= rates[link] * (1.0 - 1e-9), "{} of {} is room left", used[link], rates[link]);
+            for ((other, _), held) in flows.iter().zip(&held) {
+                prop_assert!(!other.contains(&own.link) || held.level <= own.level * (1.0 + 1e-9));
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What a network refuses, which links it has, and what it knows.
+
+use gavotte_net::{BitsPerSec, Group, Host, Link, Network, NetworkParts, Sharing};
+
+const MBIT: f64 = 1e6;
+
+fn bps(value: f64) -> BitsPerSec {
+    BitsPerSec::new(value).expect("above zero")
+}
+
+/// Hosts 0 and 1 on one machine and in rack 0 of row 0, 2 alone in rack 1 of it, 3 elsewhere.
+fn parts() -> NetworkParts {
+    let host = |h: usize| Host {
+        name: format!("vm{h}"),
+        machine: h.max(1),
+        egress: bps(4.0 * MBIT),
+        ingress: bps(2.0 * MBIT),
+    };
+    let group = |name: &str, members: &[usize], parent| Group {
+        name: name.into(),
+        members: members.to_vec(),
+        up: bps(MBIT),
+        down: bps(MBIT),
+        parent,
+    };
+    NetworkParts {
+        hosts: (0..4).map(host).collect(),
+        rate_bps: vec![8.0 * MBIT; 16],
+        latency_s: Vec::new(),
+        groups: vec![
+            group("rack0", &[0, 1], Some(2)),
+            group("rack1", &[2], Some(2)),
+            group("row0", &[], None),
+        ],
+        sharing: Sharing::Groups,
+    }
+}
+
+#[test]
+fn each_sharing_model_adds_links() {
+    let names = |sharing, m, n| {
+        let network = Network::new(NetworkParts { sharing, ..parts() }).expect("sound");
+        let mut names = Vec::new();
+        network.for_each_link(m, n, |link| names.push(network.link_name(link)));
+        names
+    };
+    assert_eq!(names(Sharing::Pipe, 0, 3), ["path from vm0 to vm3"]);
+    let hose = ["path from vm0 to vm3", "egress of vm0", "ingress of vm3"];
+    assert_eq!(names(Sharing::Hose, 0, 3), hose);
+    let out = [hose[0], hose[1], "up link of rack0", "up link of row0", hose[2]];
+    assert_eq!(names(Sharing::Groups, 0, 3), out);
+    let across = names(Sharing::Groups, 0, 2);
+    assert_eq!(across[2..4], ["up link of rack0", "down link of rack1"]);
+    for sharing in [Sharing::Pipe, Sharing::Hose, Sharing::Groups] {
+        assert_eq!(names(sharing, 0, 1), ["path from vm0 to vm1"]);
+        assert!(names(sharing, 2, 2).is_empty());
+    }
+}
+
+#[test]
+fn links_and_their_numbers_match() {
+    let network = Network::new(parts()).expect("sound");
+    for index in 0..network.link_count() {
+        assert_eq!(network.link_index(network.link(index)), index);
+    }
+    assert_eq!(network.link(network.first_pair()), Link::Pair { source: 0, target: 0 });
+}
+
+#[test]
+fn a_pair_as_fast_as_a_cap_never_decides() {
+    let mut parts = parts();
+    (parts.rate_bps[3], parts.rate_bps[2], parts.rate_bps[4]) = (MBIT, 2.0 * MBIT, f64::NAN);
+    let network = Network::new(parts).expect("sound");
+    let decides = |source, target| network.decides(Link::Pair { source, target });
+    assert!(decides(0, 3) && decides(0, 1), "slower than both caps, and past them");
+    assert!(!decides(0, 2) && !decides(1, 0), "as fast as a cap, and unknown");
+    assert!(network.decides(Link::Egress(0)) && network.decides(Link::Up(2)));
+}
+
+#[test]
+fn what_is_unknown_is_neither_unlimited_nor_near() {
+    let mut parts = parts();
+    (parts.rate_bps[1], parts.rate_bps[2]) = (f64::NAN, f64::INFINITY);
+    parts.latency_s = vec![0.25; 16];
+    parts.latency_s[1] = f64::NAN;
+    let network = Network::new(parts).expect("sound");
+    assert_eq!(network.known_rate(0, 1), None);
+    assert_eq!(network.pair_rate(0, 1), BitsPerSec::UNLIMITED);
+    assert_eq!(network.known_rate(0, 2), Some(BitsPerSec::UNLIMITED));
+    assert_eq!((network.latency_s(0, 1), network.latency_s(0, 2)), (None, Some(0.25)));
+    assert_eq!(
+        (network.known_rate(1, 1), network.latency_s(1, 1)),
+        (Some(BitsPerSec::UNLIMITED), Some(0.0))
+    );
+}
+
+#[test]
+fn mistakes_are_named() {
+    let refused = |spoil: &dyn Fn(&mut NetworkParts)| {
+        let mut parts = parts();
+        spoil(&mut parts);
+        Network::new(parts).expect_err("a mistake").to_string()
+    };
+    let wrong = "the rate from `vm0` to `vm1` is 0; it must be above zero bit/s (infinity means unlimited)";
+    assert_eq!(refused(&|parts| parts.rate_bps[1] = 0.0), wrong);
+    assert_eq!(
+        refused(&|parts| parts.rate_bps.truncate(15)),
+        "the rate matrix has 15 entries, but 16 are needed"
+    );
+    assert!(refused(&|parts| parts.latency_s = vec![0.0; 3]).starts_with("the latency matrix has 3 entries"));
+    assert!(refused(&|parts| parts.latency_s = vec![-1.0; 16]).contains("from `vm0` to `vm1` is -1"));
+    assert_eq!(refused(&|parts| parts.hosts.clear()), "there are no hosts");
+    assert_eq!(
+        refused(&|parts| parts.groups[1].members[0] = 4),
+        "a member of group `rack1` is 4, but there are only 4"
+    );
+    assert_eq!(
+        refused(&|parts| parts.groups[2].parent = Some(3)),
+        "the parent of group `row0` is 3, but there are only 3"
+    );
+    assert_eq!(
+        refused(&|parts| parts.groups[2].parent = Some(0)),
+        "group `rack0` is its own ancestor"
+    );
+    let unknown = "star".parse::<Sharing>().expect_err("unknown").to_string();
+    assert_eq!(unknown, "there is no sharing model `star`; use hose, pipe or groups");
+    assert_eq!("hose".parse(), Ok(Sharing::Hose));
+}

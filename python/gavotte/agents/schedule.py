@@ -1,0 +1,137 @@
+"""Schedules of probes: every agent is handed its whole part at once, and every step gets one answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.fleet import Fleet
+from gavotte.agents.losses import Losses
+from gavotte.errors import AgentError
+
+logger = logging.getLogger(__name__)
+
+WAIT_S = 10.0
+"""How long an agent waits for a peer that has not reached the round: many slow rounds."""
+
+SPARE_S = 5.0
+"""For the answers' way back to the controller."""
+
+
+class Step(NamedTuple):
+    """One probe between two hosts. Its own round and peer are filled in."""
+
+    source: str
+    target: str
+    probe: pb.Probe
+
+
+Schedule = Sequence[Sequence[Step]]
+"""Rounds of steps. Those of a round run at the same time; in it, each host sends at most one probe."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of one step.
+
+    Attributes:
+        round: of the step, from 0.
+        source: host that sent.
+        target: host that received.
+        reply: what its agent said; None = nothing.
+        error: why there is no result; empty = there is one.
+        failure: the same as one of the contract's `Failure` codes; 0 = there is a result.
+    """
+
+    round: int
+    source: str
+    target: str
+    reply: pb.ProbeReply | None
+    error: str = ""
+    failure: int = 0
+
+    @property
+    def bytes_sent(self) -> int:
+        """Payload that the probe cost both hosts: of a ping-pong, the answers too."""
+        if self.reply is None:
+            return 0
+        return self.reply.bytes_sent * (2 if self.reply.HasField("ping_pong") else 1)
+
+    def checked(self) -> pb.ProbeReply:
+        """The reply, if it has a result.
+
+        Raises:
+            AgentError: if not.
+        """
+        if self.reply is None or self.error:
+            raise AgentError(f"{self.source} to {self.target}: {self.error}", failure=self.failure)
+        return self.reply
+
+
+def requests(schedule: Schedule, run_id: str) -> dict[str, pb.MeasureRequest]:
+    """The part of each host that has one."""
+    parts: dict[str, pb.MeasureRequest] = {}
+
+    def part(host: str) -> pb.MeasureRequest:
+        return parts.setdefault(host, pb.MeasureRequest(run_id=run_id, wait_s=WAIT_S, rounds=len(schedule)))
+
+    for number, steps in enumerate(schedule):
+        for source, target, probe in steps:
+            own = part(source).probes.add()
+            own.CopyFrom(probe)
+            own.round, own.peer = number, target
+            part(target).receives.append(pb.Expect(round=number, peer=source))
+    return parts
+
+
+def deadline_s(rounds: int, round_s: float) -> float:
+    """When a schedule is given up: every round may wait its full time for a dead peer.
+
+    Args:
+        rounds: how many.
+        round_s: the longest that one may take.
+    """
+    return SPARE_S + rounds * (WAIT_S + round_s)
+
+
+def carry_out(fleet: Fleet, schedule: Schedule, *, round_s: float, losses: Losses | None = None) -> Iterator[Answer]:
+    """Runs a schedule. Goes on without hosts that vanish: each would cost all others their waiting time.
+
+    Args:
+        fleet: enrolled agents, those of all hosts named.
+        schedule: what to do.
+        round_s: the longest that one round may take.
+        losses: what earlier schedules of the same fleet told of hosts that vanish; None = there were none.
+
+    Yields:
+        one answer a step: as they come, then those of steps that got none.
+    """
+    losses = losses or Losses()
+    pending = {(number, step.source, step.target) for number, steps in enumerate(schedule) for step in steps}
+    parts = requests(schedule, fleet.run_id)
+    logger.info("run %s: %d probes in %d rounds", fleet.run_id, len(pending), len(schedule))
+    for source, reply in fleet.measure(parts, deadline_s=deadline_s(len(schedule), round_s)):
+        if isinstance(reply, AgentError):
+            losses.gone(source, reply.message)
+            fleet.drop(source, reply.message)
+            continue
+        step = (reply.round, source, reply.peer)
+        if step not in pending:
+            continue
+        pending.remove(step)
+        if reply.error:
+            logger.debug("round %d, %s to %s: %s", *step, reply.error)
+        if reply.unreachable:
+            losses.missed(source, reply.peer, reply.error)
+        elif not reply.error:
+            losses.met(source, reply.peer)
+        for host, reason in losses.newly_lost().items():
+            fleet.drop(host, reason)
+        yield Answer(*step, reply, reply.error, reply.failure)
+    for number, source, target in sorted(pending):
+        lost = fleet.lost.get(source) or fleet.lost.get(target)
+        failure = pb.FAILURE_DROPPED if lost else pb.FAILURE_LATE
+        yield Answer(number, source, target, None, lost or "no answer", failure)

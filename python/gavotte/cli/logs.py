@@ -1,0 +1,61 @@
+"""What `-v` shows: the library's log, on stderr."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import typer
+
+from gavotte.cli.output import note, printable
+
+LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+
+
+class _Formatter(logging.Formatter):
+    """One line an entry with a time in UTC; what hosts say may hold control characters."""
+
+    def __init__(self) -> None:
+        self.converter = time.gmtime
+        super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
+class _Handler(logging.Handler):
+    """Writes beside progress bars without tearing them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(self.format(record))
+
+
+def show(verbosity: int) -> None:
+    """Logs to stderr from now on: nothing at 0, what is done at 1, each step at 2."""
+    if not verbosity:
+        return
+    logger = logging.getLogger("gavotte")
+    logger.setLevel(LEVELS[min(verbosity, len(LEVELS) - 1)])
+    if not any(isinstance(handler, _Handler) for handler in logger.handlers):
+        handler = _Handler()
+        handler.setFormatter(_Formatter())
+        logger.addHandler(handler)
+
+
+def everywhere(verbs: typer.Typer) -> Callable[..., Any]:
+    """The command of all verbs, each of which takes the command's own `--verbose`, too."""
+    command = typer.main.get_command(verbs)
+    (loud,) = (option for option in command.params if option.name == "verbose")
+    silent = copy.copy(loud)
+    silent.hidden = True  # type: ignore[attr-defined]
+    _add(command, silent)
+    return command
+
+
+def _add(group: object, option: object) -> None:
+    for command in getattr(group, "commands", {}).values():
+        command.params.append(option)
+        _add(command, option)

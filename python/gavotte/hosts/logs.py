@@ -1,0 +1,33 @@
+"""Asks an agent for the end of its log."""
+
+from __future__ import annotations
+
+from gavotte.agents import Fleet, reaching
+from gavotte.errors import AgentError, GavotteError
+from gavotte.formats.inventory import Inventory
+
+
+def logs(inventory: Inventory, host: str, *, lines: int = 0) -> list[str]:
+    """Returns the last lines that the agent of a host has logged, oldest first.
+
+    An agent that is started over SSH ends with its controller, so here it has nothing to tell but its start.
+
+    Args:
+        inventory: the hosts.
+        host: the name of one of them.
+        lines: at most so many; 0 = all that the agent keeps, which is 500.
+
+    Raises:
+        GavotteError: when there is no such host.
+        AgentError: when its agent does not answer.
+    """
+    found = [each for each in inventory.host if each.name == host]
+    if not found:
+        raise GavotteError(f"there is no host `{host}`", hint=f"use one of {', '.join(inventory.names)}")
+    alone = inventory.model_copy(update={"host": found})
+    with reaching(alone) as reach:
+        fleet = Fleet(alone, reach)
+        fleet.check()
+        if host in fleet.missing:
+            raise AgentError(f"{host}: {fleet.missing[host]}")
+        return fleet.logs(host, lines)

@@ -1,0 +1,20 @@
+"""Which pairs share a bottleneck: a History comes out with path lengths and evidence (Choreo section 3.3)."""
+
+from gavotte.measure.sharing.experiments import (
+    SharingResult,
+    cost_of_sharing,
+    measure_sharing,
+    run_experiments,
+    typical_rate,
+)
+from gavotte.measure.sharing.learning import foreseen, learn_sharing
+
+__all__ = [
+    "SharingResult",
+    "cost_of_sharing",
+    "foreseen",
+    "learn_sharing",
+    "measure_sharing",
+    "run_experiments",
+    "typical_rate",
+]

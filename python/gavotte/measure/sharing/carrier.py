@@ -1,0 +1,218 @@
+"""Lets several pairs send at the same time, and tells what each receiver got."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence, Set
+from typing import Protocol
+
+import numpy as np
+
+from gavotte.agents import Fleet
+from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.losses import Losses
+from gavotte.agents.replaying import replay
+from gavotte.agents.schedule import Step, carry_out
+from gavotte.errors import AgentError
+from gavotte.measure.sharing.overlap import Series
+from gavotte.measure.sharing.trials import Way
+from gavotte.terms import Pair
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+
+STEADY, COMMON = "bbr", "cubic"
+"""Several sources of one full link sum up to 1 % with BBR; with CUBIC, whose windows halve, 14 % were seen. Hosts that
+do not have BBR send by CUBIC."""
+
+FLOWS = 4
+"""Connections of a pair that are made before any sends. One that waits 0.2 s for a lost segment leaves half of a short
+time unused: 29 instead of 144 Mbit/s was seen. Where pairs start as they can, more would start the later ones later."""
+
+TRAIN_HOLD_S = 0.2
+TRAIN_SETTLE_S = 0.06
+"""How long trains go together, and when their buckets are empty and their pace is found."""
+
+HOLD_S = 0.4
+"""How long transfers take that start together; at 1 ms of round trip, TCP's start costs a hundredth of it."""
+
+LONG_HOLD_S = 0.7
+"""How long TCP sends that starts as it can: the later ones' pings wait in the queue that the earlier ones fill, up to
+0.5 s, and a first loss is mended slowly by a single connection."""
+
+BIN_S = 0.01
+DEADLINE_S = 30.0
+
+
+def hold_of_ways(*, trains: bool) -> dict[Way, float]:
+    """How long a `FleetCarrier` sends, by the way it does, in seconds."""
+    return {"disjoint": TRAIN_HOLD_S if trains else LONG_HOLD_S, "fan-in": LONG_HOLD_S, "fan-out": HOLD_S}
+
+
+class Carrier(Protocol):
+    """A network that can be asked what pairs carry at once."""
+
+    def carry(self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], way: Way) -> dict[Pair, Series]:
+        """Sends on all pairs at the same time.
+
+        Args:
+            groups: (source, target) host indices, each once; groups share no link.
+            expect_bps: TCP goodput of each pair alone, as far as known.
+            way: how to send, the same for an experiment and for its parts.
+
+        Returns:
+            what arrived, for the pairs that answered.
+        """
+
+    def gone(self) -> Set[int]:
+        """Hosts that have vanished since, as indices."""
+
+
+class FleetCarrier:
+    """Carries trains and TCP between the hosts of a fleet.
+
+    A host takes part in one train at a time, and sends one probe a round. So pairs without a common host are told by
+    trains (or by TCP), several sources of one target by TCP, several targets of one source by transfers.
+
+    TCP's series are read from their start. A receiver delivers in order, so what was lost when the queue filled lets
+    later bytes come late, and a window that leaves the start out counts them: 9 % too much of 0.25 s was seen.
+
+    Attributes:
+        bytes_sent: payload so far.
+        errors: pairs that did not answer, with the last reason.
+    """
+
+    def __init__(self, fleet: Fleet, names: Sequence[str], *, trains: bool) -> None:
+        self._fleet = fleet
+        self._names = names
+        self._index = {name: i for i, name in enumerate(names)}
+        self._trains = trains
+        self._losses = Losses()
+        self._congestion = STEADY if all(STEADY in h.congestion_available for h in fleet.health.values()) else COMMON
+        self.bytes_sent = 0
+        self.errors: dict[Pair, AgentError] = {}
+
+    def carry(self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], way: Way) -> dict[Pair, Series]:
+        """See `Carrier`.
+
+        A host that vanishes costs one round its waiting time; later rounds go without its experiments.
+        """
+        gone = self.gone()
+        groups = [group for group in groups if not gone & {host for pair in group for host in pair}]
+        if not groups:
+            return {}
+        if way == "fan-out":
+            return self._replay(groups, expect_bps, HOLD_S)
+        pairs = [pair for group in groups for pair in group]
+        if way == "disjoint" and self._trains:
+            return self._probe(pairs, pb.Probe(gated_train=pb.GatedTrain(hold_s=TRAIN_HOLD_S)), TRAIN_HOLD_S)
+        bulk = pb.Bulk(seconds=LONG_HOLD_S, flows=1, congestion=self._congestion, bin_s=BIN_S)
+        found = self._probe(pairs, pb.Probe(bulk=bulk), LONG_HOLD_S)
+        if self._congestion == STEADY and any(
+            pair in self.errors and self.errors[pair].failure == pb.FAILURE_CONGESTION for pair in pairs
+        ):
+            # There, but not allowed to this user.
+            self._congestion = COMMON
+            return self.carry(groups, expect_bps, way)
+        return found
+
+    def gone(self) -> Set[int]:
+        """See `Carrier`."""
+        return {self._index[name] for name in self._fleet.missing | self._fleet.lost if name in self._index}
+
+    def _probe(self, pairs: Sequence[Pair], kind: pb.Probe, hold_s: float) -> dict[Pair, Series]:
+        """One schedule of one round: within a longer one, pairs that are done would run ahead."""
+        steps = [Step(self._names[source], self._names[target], kind) for source, target in pairs]
+        found: dict[Pair, Series] = {}
+        for answer in carry_out(self._fleet, [steps], round_s=DEADLINE_S + hold_s, losses=self._losses):
+            pair = self._index[answer.source], self._index[answer.target]
+            self.bytes_sent += answer.bytes_sent
+            series = None if answer.reply is None else _series(answer.reply)
+            if series is None:
+                self.errors[pair] = AgentError(answer.error or "nothing arrived", failure=answer.failure)
+            else:
+                found[pair] = series
+        return found
+
+    def _replay(
+        self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], hold_s: float
+    ) -> dict[Pair, Series]:
+        """Transfers all connect before the first starts, and a host may have many. They only tell when they ended."""
+        pairs = [pair for group in groups for pair in group]
+        sizes = [max(FLOWS, int(expect_bps[pair] / 8 * hold_s)) for pair in pairs]
+        transfers: dict[str, list[pb.Transfer]] = defaultdict(list)
+        for number, (source, target) in enumerate(pairs):
+            transfers[self._names[source]] += [
+                pb.Transfer(id=FLOWS * number + flow, target=self._names[target], bytes=sizes[number] // FLOWS)
+                for flow in range(FLOWS)
+            ]
+        spans: dict[Pair, list[tuple[float, float]]] = defaultdict(list)
+        for name, done in replay(self._fleet, transfers, congestion=COMMON, max_seconds=DEADLINE_S):
+            if isinstance(done, AgentError):
+                self.errors |= {pair: done for pair in pairs if self._names[pair[0]] == name}
+                continue
+            pair = pairs[done.id // FLOWS]
+            if done.error:
+                self.errors[pair] = AgentError(done.error, failure=done.failure)
+                continue
+            self.bytes_sent += done.bytes
+            spans[pair].append((done.start_s, done.finish_s))
+        ends = {
+            pair: (min(start for start, _ in each), max(finish for _, finish in each))
+            for pair, each in spans.items()
+            if len(each) == FLOWS
+        }
+        found: dict[Pair, Series] = {}
+        for group in groups:
+            if all(pair in ends for pair in group):
+                mine = {pair: (8.0 * sizes[pairs.index(pair)], *ends[pair]) for pair in group}
+                found |= _until_first_end(mine, expect_bps)
+        return found
+
+
+def _series(reply: pb.ProbeReply) -> Series | None:
+    """What a probe's receiver got, or None."""
+    train = reply.gated_train
+    if train.bin_bytes:
+        bits = 8.0 * GOODPUT_PER_WIRE * np.array(train.bin_bytes, dtype=np.float64)
+        steady = train.verdict == pb.VERDICT_PATH_LIMITED
+        steady_bps = GOODPUT_PER_WIRE * train.rate_bps if steady else math.nan
+        # A queue that is never empty but gives changing rates is shared.
+        filled = steady or train.refused == pb.GATED_REFUSAL_UNSTEADY
+        # The receivers' clocks: hosts of one cloud agree to a millisecond or so.
+        return Series(train.first_unix_ns / 1e9, train.bin_s, bits, TRAIN_SETTLE_S, steady_bps, filled)
+    if reply.error:
+        return None
+    if not reply.bulk.flows or not reply.bulk.flows[0].bin_bytes:
+        return None
+    flow = reply.bulk.flows[0]
+    # Agents hear of a round at the same time, and a probe is done when its last byte is confirmed.
+    start_s = reply.started_s + reply.seconds - flow.seconds
+    return Series(start_s, BIN_S, 8.0 * np.array(flow.bin_bytes, dtype=np.float64))
+
+
+def _until_first_end(
+    transfers: Mapping[Pair, tuple[float, float, float]], expect_bps: Mapping[Pair, float]
+) -> dict[Pair, Series]:
+    """Tells how transfers of one host went until the first was done, from their ends alone.
+
+    From then on the other is alone and has its own rate; what it carried before is the rest. That is exact for two, but
+    too low where the other then stalls, as all bytes over all the time are too low where it is slow by nature.
+    The higher of the two sums holds.
+
+    Args:
+        transfers: pair to bits, start and end in seconds.
+        expect_bps: what each carries alone.
+    """
+    begin = max(start for _, start, _ in transfers.values())
+    first_end = max(min(end for _, _, end in transfers.values()), begin + 1e-6)
+    last_end = max(end for _, _, end in transfers.values())
+    whole = sum(bits for bits, _, _ in transfers.values())
+    before = {p: max(0.0, bits - expect_bps[p] * (end - first_end)) for p, (bits, _, end) in transfers.items()}
+    least = whole / (last_end - begin) * (first_end - begin)
+    raised = max(1.0, least / sum(before.values()))
+    bins = max(1, round((first_end - begin) / BIN_S))
+    # One bin more: the last bin of a series is taken for an incomplete one.
+    return {
+        pair: Series(begin, (first_end - begin) / bins, np.full(bins + 1, raised * bits / bins))
+        for pair, bits in before.items()
+    }

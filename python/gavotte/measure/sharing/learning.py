@@ -1,0 +1,115 @@
+"""Completes a History by what its pairs share: path lengths where they are unknown, then experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+
+from gavotte.agents import Budget, enrolled
+from gavotte.errors import AgentError, GavotteError
+from gavotte.formats.history import History
+from gavotte.formats.inventory import Inventory
+from gavotte.formats.network import Network
+from gavotte.measure.methods import ASSUMED_RATE_BPS
+from gavotte.measure.planning import CostLimits
+from gavotte.measure.sharing.experiments import SharingResult, cost_of_sharing, measure_sharing
+from gavotte.measure.sharing.paths import trace_paths
+from gavotte.terms import Progress
+from gavotte.terms.hierarchy import MACHINE_HOPS, RACK_HOPS
+
+APART_HOPS = RACK_HOPS + 2
+
+TRACE_S = 10.0
+"""For the traces of hosts whose routers answer."""
+
+
+def foreseen(names: Sequence[str], known: Network | None = None) -> History:
+    """What a measurement may find, for `cost_of_sharing` while there is none.
+
+    Args:
+        names: hosts in matrix order.
+        known: an earlier Network, for rates and for who shares a machine or a group. What it does not tell is taken to
+            be 1 Gbit/s, between hosts with nothing in common.
+    """
+    shape = (len(names), len(names))
+    rate_bps, hops = np.full(shape, ASSUMED_RATE_BPS), np.full(shape, APART_HOPS)
+    if known is not None:
+        at = {name: i for i, name in enumerate(known.names)}
+        machine = {host.name: host.machine for host in known.hosts}
+        # Of nested groups the innermost counts.
+        group = {name: g.name for g in sorted(known.groups, key=lambda g: -len(g.members)) for name in g.members}
+        for (i, a), (j, b) in permutations(enumerate(names), 2):
+            if a in at and b in at:
+                rate_bps[i, j] = known.rate_bps[at[a]][at[b]] or ASSUMED_RATE_BPS
+                if machine[a] is not None and machine[a] == machine[b]:
+                    hops[i, j] = MACHINE_HOPS
+                elif a in group and group[a] == group.get(b):
+                    hops[i, j] = RACK_HOPS
+    np.fill_diagonal(rate_bps, np.nan)
+    np.fill_diagonal(hops, 0)
+    return History(
+        alpha_s=np.full((1, *shape), np.nan),
+        beta_Bps=rate_bps[None] / 8,
+        time_s=np.zeros(1),
+        hosts=tuple(names),
+        hops=hops,
+        cpus=np.ones(len(names)),
+        memory_bytes=np.zeros(len(names), dtype=np.int64),
+        method="train",
+    )
+
+
+def learn_sharing(
+    inventory: Inventory,
+    history: History,
+    *,
+    seed: int = 0,
+    trace: bool = False,
+    limits: CostLimits | None = None,
+    progress: Progress | None = None,
+) -> tuple[History, SharingResult]:
+    """Finds which pairs of a History take from each other (Choreo section 3.3).
+
+    Args:
+        inventory: holds the History's hosts.
+        history: rates of pairs; the experiments are compared with them.
+        seed: of the choice of pairs.
+        trace: trace all paths, not only where the History lacks lengths.
+        limits: refuse beforehand what would cost more.
+        progress: told of each experiment that is done.
+
+    Returns:
+        the History with path lengths, router addresses where traced, and this evidence in place of any before; and what
+        the experiments cost.
+
+    Raises:
+        GavotteError: when a host is not in the inventory, or the budget is too small.
+        AgentError: when no agent, or fewer than three, can be used.
+    """
+    by_name = {host.name: host for host in inventory.host}
+    strangers = [name for name in history.hosts if name not in by_name]
+    if strangers:
+        raise GavotteError(
+            f"`{strangers[0]}` is in the History but not in the inventory", hint="use the hosts that were measured"
+        )
+    limits = limits or CostLimits()
+    cost = cost_of_sharing(history, seed=seed, price_per_gb=limits.price_per_gb)
+    limits.check(cost)
+    mine = inventory.model_copy(update={"host": [by_name[name] for name in history.hosts]})
+    budget = Budget(
+        max_bytes=0 if limits.bytes is None else limits.bytes // len(history.hosts),
+        max_seconds=4 * (cost.seconds + TRACE_S) + 120.0,
+    )
+    with enrolled(mine, budget) as fleet:
+        if len(fleet.hosts) < 3:
+            raise AgentError(f"only {len(fleet.hosts)} agents can be used, but the experiments need three hosts")
+        unknown = (history.hops == 0) & ~np.eye(len(history.hosts), dtype=bool)
+        if trace or unknown.any():
+            found = trace_paths(fleet, history.hosts, seed=seed)
+            hops = np.where(history.hops > 0, history.hops, np.maximum(found.hops, found.hops.T))
+            history = replace(history, hops=hops, hop_addresses=found.addresses)
+        result = measure_sharing(fleet, history, seed=seed, progress=progress)
+    return replace(history, evidence=result.evidence), result

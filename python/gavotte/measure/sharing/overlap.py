@@ -1,0 +1,172 @@
+"""What concurrent pairs carried while all of them were sending, and whether they shared a link. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gavotte.formats.evidence import Evidence, SharingVerdict
+from gavotte.formats.history import Floats
+from gavotte.measure.sharing.trials import Trial
+from gavotte.terms import Pair
+from gavotte.terms.hierarchy import Hierarchy
+
+MIN_OVERLAP_S = 0.05
+"""Shorter windows say nothing: with 120 ms trains, two runs that overlapped less gave wrong sums."""
+
+SHARED_BELOW = 0.88
+INDEPENDENT_ABOVE = 0.93
+"""Shares of the sum of what the pairs carry alone. The space between is `unknown`: short TCP repeats to 3-5 %. Not the
+interval's ends, since a receiver that waits for one lost segment gets nothing in one block and twice in the next."""
+
+EVEN_WITHIN = 0.02
+"""A full link gives the same sum all the time, the half of its interval below this share; senders that could not keep
+it full give a sum that varies."""
+
+CALM_ABOVE = 0.75
+"""Where each path passed packets at its full rate whenever it had any, the rest to the sum was the hosts' doing. Below
+this share they were too seldom full at the same time."""
+
+BLOCKS = 5
+
+
+@dataclass(frozen=True)
+class Series:
+    """What one pair's receiver got.
+
+    Attributes:
+        start_s: when the first bin begins, on a clock that all receivers share.
+        bin_s: width of the bins.
+        bits: TCP goodput (or its equivalent) in each bin.
+        settle_s: time at the start that does not count.
+        steady_bps: the one rate, if there is one, at which the path passed packets whenever it had a queue; else NaN.
+        filled: whether the path always had a queue, so that a low rate is the network's doing and not the hosts'.
+    """
+
+    start_s: float
+    bin_s: float
+    bits: Floats
+    settle_s: float = 0.0
+    steady_bps: float = math.nan
+    filled: bool = True
+
+    @property
+    def end_s(self) -> float:
+        """When the last bin ends."""
+        return self.start_s + len(self.bits) * self.bin_s
+
+    def until(self, times: Floats) -> Floats:
+        """Bits received up to each time."""
+        edges = self.start_s + self.bin_s * np.arange(len(self.bits) + 1)
+        return np.interp(times, edges, np.concatenate(([0.0], np.cumsum(self.bits))))
+
+
+@dataclass(frozen=True)
+class Together:
+    """What pairs carried in the time that all were sending.
+
+    Attributes:
+        overlap_s: how long that was; rates are meaningless below `MIN_OVERLAP_S`.
+        rate_bps: of each pair.
+        low_bps: lower end of the sum's 95 % interval.
+        high_bps: upper end of it.
+        steady_bps: of each pair, see `Series`.
+        filled: of each pair.
+    """
+
+    overlap_s: float
+    rate_bps: tuple[float, ...]
+    low_bps: float
+    high_bps: float
+    steady_bps: tuple[float, ...]
+    filled: tuple[bool, ...]
+
+    @property
+    def sum_bps(self) -> float:
+        """Of all pairs."""
+        return sum(self.rate_bps)
+
+    @property
+    def even(self) -> bool:
+        """Whether the sum was the same all the time."""
+        return self.high_bps - self.low_bps <= 2 * EVEN_WITHIN * self.sum_bps
+
+
+def together(series: Sequence[Series]) -> Together:
+    """Reads the common window of several pairs, one series each."""
+    begin = max(s.start_s + s.settle_s for s in series)
+    end = min(s.end_s - s.bin_s for s in series)
+    steady_bps, filled = tuple(s.steady_bps for s in series), tuple(s.filled for s in series)
+    if end - begin < MIN_OVERLAP_S:
+        return Together(max(0.0, end - begin), tuple(0.0 for _ in series), 0.0, math.inf, steady_bps, filled)
+    edges = np.linspace(begin, end, BLOCKS + 1)
+    blocks = np.array([np.diff(s.until(edges)) for s in series]) / (edges[1] - edges[0])
+    sums = blocks.sum(axis=0)
+    # Student's t for 5 blocks
+    half = 2.776 * float(sums.std(ddof=1)) / math.sqrt(BLOCKS)
+    middle = float(sums.mean())
+    return Together(
+        overlap_s=end - begin,
+        rate_bps=tuple(float(rate) for rate in blocks.mean(axis=1)),
+        low_bps=max(0.0, middle - half),
+        high_bps=middle + half,
+        steady_bps=steady_bps,
+        filled=filled,
+    )
+
+
+def judge(alone_bps: Sequence[float], found: Together) -> tuple[SharingVerdict, str]:
+    """Tests the sum against the sum of singles, not the drop of one: shares of one link may be 1 to 2.
+
+    Args:
+        alone_bps: what each pair carries alone.
+        found: what they carried together.
+
+    Returns:
+        the verdict, and for `unknown` the reason.
+    """
+    if found.overlap_s < MIN_OVERLAP_S:
+        return "unknown", f"only {1e3 * found.overlap_s:.0f} ms of overlap"
+    share = found.sum_bps / sum(alone_bps)
+    calm = [steady >= INDEPENDENT_ABOVE * alone for steady, alone in zip(found.steady_bps, alone_bps, strict=True)]
+    if share >= INDEPENDENT_ABOVE or (all(calm) and share >= CALM_ABOVE):
+        return "independent", ""
+    if share > SHARED_BELOW:
+        return "unknown", f"together they carried {100 * share:.0f} % of what each carried alone, too close to call"
+    lost = [rate < SHARED_BELOW * alone for rate, alone in zip(found.rate_bps, alone_bps, strict=True)]
+    # A path may have been full by itself after the others were done, so an even sum counts more.
+    if not found.even and any(
+        low and (ok or not filled) for low, ok, filled in zip(lost, calm, found.filled, strict=True)
+    ):
+        return "unknown", "hosts could not keep their paths full"
+    return "shared", ""
+
+
+def evidence(tree: Hierarchy, trial: Trial, alone: Mapping[Pair, float], found: Together, *, time_s: float) -> Evidence:
+    """Writes an experiment down.
+
+    Args:
+        tree: of all hosts.
+        trial: what was done.
+        alone: bit/s of each of its pairs.
+        found: what they carried together.
+        time_s: Unix time.
+    """
+    alone_bps = [alone[pair] for pair in trial.pairs]
+    verdict, reason = judge(alone_bps, found)
+    return Evidence(
+        subject=tree.label(trial.link),
+        pairs=[(tree.names[s], tree.names[t]) for s, t in trial.pairs],
+        alone_bps=alone_bps,
+        together_bps=list(found.rate_bps),
+        sum_bps=found.sum_bps,
+        low_bps=found.low_bps,
+        high_bps=found.high_bps if math.isfinite(found.high_bps) else found.sum_bps,
+        overlap_s=found.overlap_s,
+        time_s=time_s,
+        verdict=verdict,
+        reason=reason,
+    )

@@ -1,0 +1,201 @@
+"""Which pairs to send at once, so that few experiments tell every shared link (Choreo section 3.3.2).
+
+Choreo's rules 1 and 2 say which pairs of connections a bottleneck makes interfere: exactly those that cross it. So
+one experiment a link is enough, and there are about four links a host, not N^4 pairs of pairs: for a host's
+link two connections out of it (in to it), for a rack's as many pairs with ends of their own as there are hosts.
+Each experiment crowds no other link where that can be helped, so that a drop has one explanation.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gavotte.formats.history import Floats
+from gavotte.terms import Pair
+from gavotte.terms.hierarchy import Hierarchy
+
+MOST_PAIRS = 512
+"""Pairs of one experiment: as many as there are hosts, since a pod's link may carry most of what all of them send."""
+
+SOURCES_TRIED = 8
+"""Free sources looked at for each next pair: all of a rack, but not all 100 hosts of a pod with all their targets."""
+
+HOST_PAIRS = 2
+PAIRS_AT_ONCE = 48
+"""In one round, over all its experiments."""
+
+FAST_SHARE = 0.7
+"""Of a host's fastest path: slower ones could not fill its link together."""
+
+
+Way = Literal["disjoint", "fan-in", "fan-out"]
+"""Whether in an experiment no host has two parts, some target has several sources, or some source several targets.
+Each has its own way of sending."""
+
+WAYS: tuple[Way, ...] = ("disjoint", "fan-in", "fan-out")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One experiment: pairs that send at the same time.
+
+    Attributes:
+        link: the link of the tree it loads.
+        pairs: host indices.
+        attempt: 0 for the first choice of pairs.
+        way: how its pairs send; parts of an experiment send as the whole does.
+    """
+
+    link: int
+    pairs: tuple[Pair, ...]
+    attempt: int = 0
+    way: Way = "disjoint"
+
+
+def plan_trials(tree: Hierarchy, rate: Floats, *, hosts: Collection[int], seed: int) -> list[Trial]:
+    """One experiment for each link that two pairs can share.
+
+    Args:
+        tree: of all hosts.
+        rate: (N, N) what each pair carried alone, any unit; NaN = unknown, such pairs are not used.
+        hosts: those that can be used.
+        seed: of the choice between equals.
+    """
+    found = (choose(tree, link, rate, hosts=hosts, seed=seed) for link in range(len(tree.links)))
+    return [trial for trial in found if trial is not None]
+
+
+def choose(
+    tree: Hierarchy,
+    link: int,
+    rate: Floats,
+    *,
+    hosts: Collection[int],
+    seed: int,
+    attempt: int = 0,
+    used: Iterable[Pair] = (),
+    crowd: bool = False,
+) -> Trial | None:
+    """Picks the pairs that load one link and, as far as can be, share no other.
+
+    Args:
+        tree: of all hosts.
+        link: index of `tree.links`.
+        rate: (N, N) what each pair carries alone; NaN = not to be used.
+        hosts: those that can be used.
+        seed: of the choice between equals.
+        attempt: which try of this link it is.
+        used: pairs of earlier tries; others are preferred.
+        crowd: let several sources share a target where there are more of them; only then can all of them send.
+
+    Returns:
+        None when fewer than two pairs cross the link.
+    """
+    picker = _Picker(tree, link, rate, hosts, random.Random(f"{seed} {link} {attempt}"), set(used), crowd)
+    pairs = picker.pick()
+    return Trial(link, pairs, attempt, _way(pairs)) if len(pairs) > 1 else None
+
+
+def _way(pairs: Sequence[Pair]) -> Way:
+    if len({source for source, _ in pairs}) < len(pairs):
+        return "fan-out"
+    return "fan-in" if len({target for _, target in pairs}) < len(pairs) else "disjoint"
+
+
+class _Picker:
+    """Greedy choice of one experiment's pairs."""
+
+    def __init__(
+        self,
+        tree: Hierarchy,
+        link: int,
+        rate: Floats,
+        hosts: Collection[int],
+        rng: random.Random,
+        used: set[Pair],
+        crowd: bool,
+    ) -> None:
+        self.tree = tree
+        self.link = link
+        self.rate = rate
+        it = tree.links[link]
+        self.sources = sorted(it.sources & set(hosts))
+        self.targets = sorted(it.targets & set(hosts))
+        self.one_end = len(self.sources) == 1 or len(self.targets) == 1
+        self.pairs = [p for p in ((s, t) for s in self.sources for t in self.targets) if self._crosses(p)]
+        rng.shuffle(self.pairs)
+        self.fastest = {source: max(rate[pair] for pair in self.pairs if pair[0] == source) for source, _ in self.pairs}
+        self.used = used
+        self.shares_targets = crowd
+        self.crowd: Counter[int] = Counter()
+        self.busy: Counter[int] = Counter()
+
+    def _crosses(self, pair: Pair) -> bool:
+        return bool(self.rate[pair] > 0) and self.link in self.tree.path(*pair)
+
+    def pick(self) -> tuple[Pair, ...]:
+        if self.one_end and self.pairs:
+            fastest = max(self.rate[pair] for pair in self.pairs)
+            fast = [pair for pair in self.pairs if self.rate[pair] >= FAST_SHARE * fastest]
+            if len(fast) >= HOST_PAIRS:
+                self.pairs = fast
+        paths = {pair: self.tree.path(*pair) for pair in self.pairs}
+        by_source: dict[int, list[Pair]] = defaultdict(list)
+        # Fast sources first: where there are fewer targets, the slow ones stay out.
+        for pair in sorted(self.pairs, key=lambda pair: -self.fastest[pair[0]]):
+            by_source[pair[0]].append(pair)
+        chosen: list[Pair] = []
+        while len(chosen) < (HOST_PAIRS if self.one_end else MOST_PAIRS):
+            left = self._free(by_source)
+            if not left:
+                break
+            best = min(left, key=lambda pair: self._cost(pair, paths[pair]))
+            chosen.append(best)
+            by_source[best[0]].remove(best)
+            self.crowd.update(link for link in paths[best] if link != self.link)
+            self.busy.update(best)
+        return tuple(chosen)
+
+    def _free(self, by_source: Mapping[int, Sequence[Pair]]) -> list[Pair]:
+        """Pairs of hosts without a part so far, or whose target has as few sources as any."""
+        sources = [s for s in by_source if len(self.sources) == 1 or not self.busy[s]][:SOURCES_TRIED]
+        pairs = [pair for source in sources for pair in by_source[source]]
+        if len(self.targets) == 1:
+            return pairs
+        least = min((self.busy[target] for _, target in pairs), default=0)
+        if least > 0 and (len(self.sources) == 1 or not self.shares_targets):
+            return []
+        return [pair for pair in pairs if self.busy[pair[1]] == least]
+
+    def _cost(self, pair: Pair, path: Sequence[int]) -> tuple[int, int, bool, bool, int, float]:
+        """Crowds no other link, or few; then is not slow for its source; then new; then takes a short way."""
+        others = [self.crowd[link] for link in path if link != self.link]
+        rate = float(self.rate[pair])
+        slow = rate < FAST_SHARE * self.fastest[pair[0]]
+        return max(others, default=0), sum(others), slow, pair in self.used, len(others), -rate
+
+
+def rounds_of(tree: Hierarchy, trials: Sequence[Trial]) -> list[list[Trial]]:
+    """Puts experiments that can never meet on a link, in either direction, into the same round, first fit.
+
+    A sender is paced by what comes back to it. Behind a link that another experiment fills the other way, that waits in
+    its queue: three trains through a rack's uplink of 140 Mbit/s then carried 118 instead of 140.
+
+    Args:
+        tree: of all hosts.
+        trials: in any order; the largest go first.
+    """
+    rounds: list[tuple[set[int], int, list[Trial]]] = []
+    for trial in sorted(trials, key=lambda trial: -len(trial.pairs)):
+        links = {link for s, t in trial.pairs for link in (*tree.path(s, t), *tree.path(t, s))}
+        for number, (taken, pairs, members) in enumerate(rounds):
+            if not taken & links and pairs + len(trial.pairs) <= PAIRS_AT_ONCE:
+                rounds[number] = (taken | links, pairs + len(trial.pairs), [*members, trial])
+                break
+        else:
+            rounds.append((links, len(trial.pairs), [trial]))
+    return [members for _, _, members in rounds]

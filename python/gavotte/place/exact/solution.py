@@ -1,0 +1,25 @@
+"""What a method of placement answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a method found.
+
+    Attributes:
+        hosts: (J,) the host of each task.
+        bound_s: proven: no placement is faster. 0 if the method proves nothing of its own.
+        stopped: whether the clock ended the work, so that another run may answer differently.
+        method: what was really run.
+    """
+
+    hosts: npt.NDArray[np.uint32]
+    bound_s: float
+    stopped: bool
+    method: str

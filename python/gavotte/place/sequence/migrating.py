@@ -1,0 +1,319 @@
+"""Keep or move: whether applications under way would end sooner elsewhere, by more than moving their tasks costs.
+
+Choreo re-evaluates its placement every T minutes (section 2.4). What counts here is the sum of the running times, as
+in its evaluation (section 6.3), and a migration pays for itself within that sum: an application stands still while its
+tasks move.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gavotte.errors import GavotteError, InfeasibleError
+from gavotte.formats.app import App
+from gavotte.formats.network import Network
+from gavotte.formats.placement import Placement
+from gavotte.place.explaining import explain
+from gavotte.place.merge import check_apps, task_key
+from gavotte.place.placing import GIVEN, decide, evaluate
+from gavotte.place.running import Running
+
+LIMIT_S = 1.0
+"""Time limit of each placement that is tried, if nobody sets one."""
+
+_STEPS = 6
+"""Single moves tried in a row for each application."""
+
+_PRUNED = 3
+"""Candidates from which moves that do not pay are taken back."""
+
+_LEAST_GAIN = 1e-6
+"""A saving below this share of the time left is rounding."""
+
+Places = Mapping[str, str]
+"""Task to host, of one application."""
+
+
+class Remaining(Protocol):
+    """Where applications stand after some time.
+
+    Attributes:
+        apps: as given, each transfer with the bytes still to come.
+        finish_s: when each ended, from the start; inf = not yet.
+    """
+
+    @property
+    def apps(self) -> list[App]:
+        """What is left of each."""
+
+    @property
+    def finish_s(self) -> list[float]:
+        """When each ended."""
+
+
+class Forecast(Protocol):
+    """Says how applications get on, as `simulate.Advance` does."""
+
+    def __call__(
+        self, apps: Sequence[App], assignments: Sequence[Places], *, pause_s: Sequence[float], for_s: float
+    ) -> Remaining:
+        """Where applications stand after `for_s` seconds, each from its places, standing still for `pause_s` first."""
+
+
+@dataclass(frozen=True)
+class Live:
+    """An application under way.
+
+    Attributes:
+        app: its transfers hold the bytes that are still to come.
+        assignment: task to host.
+        pause_s: how long it stands still yet, because its tasks are moving. Until then they are not moved again.
+    """
+
+    app: App
+    assignment: Places
+    pause_s: float = 0.0
+
+    @property
+    def running(self) -> Running:
+        """It as something that holds room and loads links."""
+        return Running([self.app], given_placement([self.app], self.assignment))
+
+
+@dataclass(frozen=True)
+class Migration:
+    """A task that changes its host."""
+
+    app: str
+    task: str
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Whether to move, and what.
+
+    Attributes:
+        moves: the tasks that should change their hosts; empty = keep all where it is.
+        keep_s: sum over the applications of the time until they end if nothing moves.
+        move_s: the same for the best migration that was found, standing still included; `keep_s` if there is none.
+        cost_s: how long applications stand still for it, summed.
+        assignments: for each application, task to host from now on.
+        pause_s: for each, how long it stands still from now on.
+    """
+
+    moves: list[Migration]
+    keep_s: float
+    move_s: float
+    cost_s: float
+    assignments: list[dict[str, str]]
+    pause_s: list[float]
+
+    @property
+    def saving_s(self) -> float:
+        """What moving saves, after its cost."""
+        return self.keep_s - self.move_s
+
+
+def reconsider(
+    network: Network,
+    live: Sequence[Live],
+    forecast: Forecast,
+    *,
+    migration_s: float,
+    method: str = "auto",
+    seed: int = 0,
+    time_limit_s: float = LIMIT_S,
+    threads: int | None = None,
+) -> Decision:
+    """Decides whether tasks of applications under way should migrate (Choreo, section 2.4).
+
+    Each application is placed anew beside the others, all are placed anew together, and single moves are followed
+    downhill; each outcome is taken back move by move where that saves time, and the best counts if it saves more than
+    it costs. Nothing is remembered between calls, and time comes in by what is left of the applications.
+
+    Args:
+        network: what is believed of the network now.
+        live: the applications under way, with unlike names.
+        forecast: says when applications end.
+        migration_s: how long an application stands still for each of its tasks that moves.
+        method: places anew; one of `METHODS`.
+        seed: of every random choice.
+        time_limit_s: of each placement that is tried.
+        threads: used at most; None = all.
+
+    Returns:
+        What to do.
+
+    Raises:
+        GavotteError: when the cost is none, or applications and network do not belong together.
+    """
+    if not 0 <= migration_s < math.inf:
+        raise GavotteError(f"a migration cannot cost {migration_s:g} s", hint="use 0 or more seconds")
+    check_apps([one.app for one in live])
+    effort = _Effort(network, method, seed, time_limit_s, threads)
+    weigh = _Weigh(live, forecast, migration_s)
+    now = [dict(one.assignment) for one in live]
+    keep_s = weigh(now)
+    tried = {_key(now): (keep_s, now)}
+    for places in _candidates(effort, live, now):
+        if _key(places) not in tried:
+            tried[_key(places)] = (weigh(places), places)
+    best_s, best = keep_s, now
+    for found_s, places in sorted(tried.values(), key=lambda one: one[0])[:_PRUNED]:
+        spared_s, spared = _spared(effort, live, weigh, found_s, places)
+        if spared_s < best_s:
+            best_s, best = spared_s, spared
+    if keep_s - best_s <= _LEAST_GAIN * keep_s:
+        best_s, best = keep_s, now
+    pauses_s = weigh.pauses_s(best)
+    return Decision(
+        moves=[
+            Migration(one.app.name, task, host, places[task])
+            for one, places in zip(live, best, strict=True)
+            for task, host in one.assignment.items()
+            if places[task] != host
+        ],
+        keep_s=keep_s,
+        move_s=best_s,
+        cost_s=sum(pause_s - one.pause_s for one, pause_s in zip(live, pauses_s, strict=True)),
+        assignments=best,
+        pause_s=pauses_s,
+    )
+
+
+def given_placement(apps: Sequence[App], assignment: Places) -> Placement:
+    """Places as a Placement that predicts nothing."""
+    return Placement(
+        apps=[app.name for app in apps],
+        method=GIVEN,
+        assignment=dict(assignment),
+        completion_s=0.0,
+        bound_s=0.0,
+        optimal=False,
+        bottleneck="",
+        elapsed_s=0.0,
+        seed=0,
+    )
+
+
+@dataclass(frozen=True)
+class _Effort:
+    """How to place anew."""
+
+    network: Network
+    method: str
+    seed: int
+    time_limit_s: float
+    threads: int | None
+
+    def place(self, apps: Sequence[App], running: Sequence[Running]) -> dict[str, str] | None:
+        """Task key to host; None if this method finds no room."""
+        try:
+            answer = decide(
+                self.network,
+                apps,
+                self.method,
+                seed=self.seed,
+                time_limit_s=self.time_limit_s,
+                running=running,
+                threads=self.threads,
+            )
+        except InfeasibleError:
+            return None
+        return answer.placement.assignment
+
+    def fits(self, apps: Sequence[App], places: Sequence[Places]) -> bool:
+        """Whether places keep every rule and overbook no host."""
+        try:
+            evaluate(self.network, apps, _joined(apps, places))
+        except InfeasibleError:
+            return False
+        return True
+
+    def downhill(self, one: Live, others: Sequence[Running]) -> Iterator[dict[str, str]]:
+        """The places of one application after one, two and more single moves, each off its bottleneck."""
+        places = dict(one.assignment)
+        for _ in range(_STEPS):
+            placement = evaluate(self.network, [one.app], places, running=others)
+            found = explain(self.network, [one.app], placement, running=others).runner_up
+            if found is None or found.gain_s <= 0:
+                return
+            places = places | {task: target for task, _, target in found.moves}
+            yield places
+
+
+class _Weigh:
+    """The sum of the times until the applications end, for places they might have."""
+
+    def __init__(self, live: Sequence[Live], forecast: Forecast, migration_s: float) -> None:
+        self._live = live
+        self._forecast = forecast
+        self._migration_s = migration_s
+
+    def __call__(self, places: Sequence[Places]) -> float:
+        apps = [one.app for one in self._live]
+        done = self._forecast(apps, places, pause_s=self.pauses_s(places), for_s=math.inf)
+        return math.fsum(done.finish_s)
+
+    def pauses_s(self, places: Sequence[Places]) -> list[float]:
+        """How long each stands still."""
+        return [
+            one.pause_s + self._migration_s * sum(own[task] != host for task, host in one.assignment.items())
+            for one, own in zip(self._live, places, strict=True)
+        ]
+
+
+def _candidates(effort: _Effort, live: Sequence[Live], now: list[dict[str, str]]) -> Iterator[list[dict[str, str]]]:
+    """Places for all applications that might be better than now."""
+    free = [number for number, one in enumerate(live) if one.pause_s <= 0]
+    for number in free:
+        others = [one.running for other, one in enumerate(live) if other != number]
+        anew = effort.place([live[number].app], others)
+        for places in ([] if anew is None else [anew], effort.downhill(live[number], others)):
+            for own in places:
+                yield [own if other == number else now[other] for other in range(len(live))]
+    if len(free) > 1:
+        apps = [live[number].app for number in free]
+        anew = effort.place(apps, [one.running for number, one in enumerate(live) if number not in free])
+        if anew is not None:
+            own_of = {
+                number: {task.name: anew[task_key(app, task.name, apps)] for task in app.task}
+                for number, app in zip(free, apps, strict=True)
+            }
+            yield [own_of.get(number, now[number]) for number in range(len(live))]
+
+
+def _spared(
+    effort: _Effort, live: Sequence[Live], weigh: _Weigh, found_s: float, places: list[dict[str, str]]
+) -> tuple[float, list[dict[str, str]]]:
+    """The same without the moves that cost more than they save."""
+    apps = [one.app for one in live]
+    again = True
+    while again:
+        again = False
+        for number, one in enumerate(live):
+            for task, host in one.assignment.items():
+                if places[number][task] == host:
+                    continue
+                fewer = [own | {task: host} if at == number else own for at, own in enumerate(places)]
+                fewer_s = weigh(fewer)
+                if fewer_s <= found_s and effort.fits(apps, fewer):
+                    found_s, places, again = fewer_s, fewer, True
+    return found_s, places
+
+
+def _joined(apps: Sequence[App], places: Sequence[Places]) -> dict[str, str]:
+    return {
+        task_key(app, task.name, apps): own[task.name]
+        for app, own in zip(apps, places, strict=True)
+        for task in app.task
+    }
+
+
+def _key(places: Sequence[Places]) -> tuple[tuple[tuple[str, str], ...], ...]:
+    return tuple(tuple(sorted(own.items())) for own in places)

@@ -1,0 +1,301 @@
+"""Applications in sequence: each is placed as it arrives, beside what runs, and from time to time all are reconsidered.
+
+Choreo sections 2.4 and 6.3: the traffic of what runs is cross traffic to what arrives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gavotte.errors import GavotteError, InfeasibleError
+from gavotte.formats.app import App
+from gavotte.formats.network import Network
+from gavotte.formats.placement import Placement
+from gavotte.place.merge import check_apps, task_key
+from gavotte.place.placing import decide, evaluate
+from gavotte.place.sequence.migrating import LIMIT_S, Decision, Forecast, Live, given_placement, reconsider
+
+_ROUND_ROBIN = "round-robin"
+_AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """An application as it was placed.
+
+    Attributes:
+        app: its name.
+        time_s: when it arrived.
+        beside: the applications that ran then.
+        placement: where its tasks went.
+    """
+
+    app: str
+    time_s: float
+    beside: list[str]
+    placement: Placement
+
+
+@dataclass(frozen=True)
+class Review:
+    """A re-evaluation.
+
+    Attributes:
+        time_s: when.
+        live: the applications that ran then, with the bytes that were still to come.
+        decision: what was done.
+    """
+
+    time_s: float
+    live: list[Live]
+    decision: Decision
+
+    @property
+    def apps(self) -> list[str]:
+        """Names of the applications that ran then."""
+        return [one.app.name for one in self.live]
+
+
+@dataclass(frozen=True)
+class InSequence:
+    """A sequence from the first arrival to the last end. All times in seconds.
+
+    Attributes:
+        arrivals: in order of time.
+        reviews: in order of time.
+        running_s: application to how long it ran, from its arrival; standing still included.
+        placement: all applications as they were first placed, which `run` and `simulate` replay with their arrivals;
+            its completion is from the first arrival to the last end if nothing ever migrates. `unfold` adds migrations.
+        final: application to task to host, when it ended.
+    """
+
+    arrivals: list[Arrival]
+    reviews: list[Review]
+    running_s: dict[str, float]
+    placement: Placement
+    final: dict[str, dict[str, str]]
+
+    @property
+    def sum_s(self) -> float:
+        """Sum of the running times, which Choreo's section 6.3 compares."""
+        return math.fsum(self.running_s.values())
+
+
+def arrive(
+    network: Network,
+    app: App,
+    live: Sequence[Live],
+    forecast: Forecast,
+    *,
+    method: str = "auto",
+    seed: int = 0,
+    time_limit_s: float = LIMIT_S,
+    threads: int | None = None,
+) -> Placement:
+    """Places an application beside those that run (Choreo, section 2.4).
+
+    What runs holds its room, and its bytes still to come are on the links. Under `auto` the same is tried as if they
+    were not, and greedy too; of these the forecast takes the one with the least sum of the times until all end.
+    `round-robin` goes on behind the last host that what runs uses.
+
+    Args:
+        network: what is believed of the network.
+        app: what arrives.
+        live: what runs.
+        forecast: says when applications end.
+        method: one of `METHODS`.
+        seed: of every random choice.
+        time_limit_s: of each placement that is tried.
+        threads: used at most; None = all.
+
+    Raises:
+        InfeasibleError: when the method finds no room beside what runs.
+        GavotteError: when the request makes no sense.
+    """
+    there = [one.running for one in live]
+    if method == _ROUND_ROBIN and live:
+        network = _turned(network, list(live[-1].assignment.values())[-1])
+
+    def placed(how: str, share: float) -> Placement:
+        running = [replace(one, share=share) for one in there]
+        return decide(
+            network,
+            [app],
+            how,
+            seed=seed,
+            time_limit_s=time_limit_s,
+            running=running,
+            threads=threads,
+        ).placement
+
+    first = placed(method, 1.0)
+    if method != _AUTO or not live:
+        return first
+
+    def sum_s(placement: Placement) -> float:
+        apps, places = [*(one.app for one in live), app], [*(one.assignment for one in live), placement.assignment]
+        pause_s = [*(one.pause_s for one in live), 0.0]
+        return math.fsum(forecast(apps, places, pause_s=pause_s, for_s=math.inf).finish_s)
+
+    found = [first, placed(method, 0.0)]
+    with contextlib.suppress(InfeasibleError):  # greedy can get stuck, and keeps not every rule
+        found.append(placed("greedy", 1.0))
+    best = min(found, key=sum_s)
+    return best if best is first else _predicted(network, app, best, live).model_copy(update={"seed": seed})
+
+
+def sequence(
+    network: Network,
+    apps: Sequence[App],
+    forecast: Forecast,
+    *,
+    every_s: float | None = None,
+    migration_s: float = 0.0,
+    method: str = "auto",
+    seed: int = 0,
+    time_limit_s: float = LIMIT_S,
+    threads: int | None = None,
+) -> InSequence:
+    """Places applications as they arrive, and lets them run until all have ended, as the forecast says.
+
+    Nothing is known of an application before its arrival.
+
+    Args:
+        network: what is believed of the network.
+        apps: each with its arrival.
+        forecast: moves applications forward in time, as `simulate.Advance` does.
+        every_s: how often all are reconsidered, from the first arrival on; None = never.
+        migration_s: how long an application stands still for each of its tasks that moves.
+        method: one of `METHODS`.
+        seed: of every random choice.
+        time_limit_s: of each placement that is tried.
+        threads: used at most; None = all.
+
+    Raises:
+        InfeasibleError: when an application finds no room beside what runs.
+        GavotteError: when the request makes no sense.
+    """
+    check_apps(apps)
+    if every_s is not None and not 0 < every_s < math.inf:
+        raise GavotteError(f"cannot reconsider every {every_s:g} s", hint="use more than 0 seconds")
+    waiting = sorted(apps, key=lambda app: app.arrival_s)
+    start_s = now_s = waiting[0].arrival_s
+    live: list[Live] = []
+    arrivals: list[Arrival] = []
+    reviews: list[Review] = []
+    end_s: dict[str, float] = {}
+    final: dict[str, dict[str, str]] = {}
+    checks = 1
+    while waiting or live:
+        arrival_s = waiting[0].arrival_s if waiting else math.inf
+        check_s = math.inf
+        if every_s is not None:  # none is made up for that fell into a time when nothing ran
+            checks = max(checks, math.ceil((now_s - start_s) / every_s))
+            check_s = max(start_s + checks * every_s, now_s)
+        until_s = min(arrival_s, check_s) if live else arrival_s
+        live, ended = _moved_on(live, forecast, until_s - now_s)
+        for one, after_s in ended:
+            end_s[one.app.name], final[one.app.name] = now_s + after_s, dict(one.assignment)
+        if math.isinf(until_s):
+            break
+        now_s = until_s
+        if arrival_s <= now_s:
+            app = waiting.pop(0)
+            placement = arrive(
+                network,
+                app,
+                live,
+                forecast,
+                method=method,
+                seed=seed,
+                time_limit_s=time_limit_s,
+                threads=threads,
+            )
+            arrivals.append(Arrival(app.name, now_s, [one.app.name for one in live], placement))
+            live.append(Live(app, placement.assignment))
+            continue
+        checks += 1
+        if not live:
+            continue
+        decision = reconsider(
+            network,
+            live,
+            forecast,
+            migration_s=migration_s,
+            method=method,
+            seed=seed,
+            time_limit_s=time_limit_s,
+            threads=threads,
+        )
+        reviews.append(Review(now_s, live, decision))
+        live = [
+            Live(one.app, places, pause_s)
+            for one, places, pause_s in zip(live, decision.assignments, decision.pause_s, strict=True)
+        ]
+    return InSequence(
+        arrivals=arrivals,
+        reviews=reviews,
+        running_s={app.name: end_s[app.name] - app.arrival_s for app in apps},
+        placement=_whole(apps, arrivals, forecast, method, seed),
+        final={app.name: final[app.name] for app in apps},
+    )
+
+
+def _moved_on(live: Sequence[Live], forecast: Forecast, for_s: float) -> tuple[list[Live], list[tuple[Live, float]]]:
+    """What still runs after some time, and what has ended with its time."""
+    if not live:
+        return [], []
+    done = forecast(
+        [one.app for one in live],
+        [one.assignment for one in live],
+        pause_s=[one.pause_s for one in live],
+        for_s=for_s,
+    )
+    left, ended = [], []
+    for one, app, finish_s in zip(live, done.apps, done.finish_s, strict=True):
+        if math.isfinite(finish_s):
+            ended.append((one, finish_s))
+        else:
+            left.append(Live(_what_is_left(app), one.assignment, max(one.pause_s - for_s, 0.0)))
+    return left, ended
+
+
+def _what_is_left(app: App) -> App:
+    """Only transfers with bytes; the phase under way is 0, so that it meets those of others that are under way."""
+    transfers = [transfer for transfer in app.transfer if transfer.bytes > 0]
+    rank = {phase: number for number, phase in enumerate(sorted({transfer.phase for transfer in transfers}))}
+    left = [transfer.model_copy(update={"phase": rank[transfer.phase]}) for transfer in transfers]
+    return app.model_copy(update={"transfer": left})
+
+
+def _turned(network: Network, last: str) -> Network:
+    """The same network with its hosts in another order: from the one behind `last` on."""
+    size = len(network.hosts)
+    first = (network.names.index(last) + 1) % size
+    return network.of_hosts([(first + step) % size for step in range(size)])
+
+
+def _predicted(network: Network, app: App, chosen: Placement, live: Sequence[Live]) -> Placement:
+    """A placement that was found without loads, as it is with them."""
+    found = evaluate(network, [app], chosen.assignment, running=[one.running for one in live])
+    return found.model_copy(update={"method": _AUTO, "elapsed_s": chosen.elapsed_s})
+
+
+def _whole(apps: Sequence[App], arrivals: Sequence[Arrival], forecast: Forecast, method: str, seed: int) -> Placement:
+    """All applications as first placed."""
+    first = {one.app: one.placement.assignment for one in arrivals}
+    delays_s = [app.arrival_s - arrivals[0].time_s for app in apps]
+    unmoved = forecast(apps, [first[app.name] for app in apps], pause_s=delays_s, for_s=math.inf)
+    assignment = {task_key(app, task.name, apps): first[app.name][task.name] for app in apps for task in app.task}
+    return given_placement(apps, assignment).model_copy(
+        update={
+            "method": method,
+            "completion_s": max(unmoved.finish_s),
+            "bottleneck": "placed in sequence",
+            "elapsed_s": math.fsum(one.placement.elapsed_s for one in arrivals),
+            "seed": seed,
+        }
+    )

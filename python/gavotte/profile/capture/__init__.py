@@ -1,0 +1,1 @@
+"""Reads capture files frame by frame, and counts each payload byte of them once."""

@@ -1,0 +1,106 @@
+"""Which task is meant by what a source sees: an address, a rank. From a file, an inventory, or `NAME=ADDRESS`.
+
+The mapping goes from there to the task, so that a task may have several addresses (two interfaces, IPv4 and IPv6).
+Its order is the order of the tasks in the App: write the hosts of an MPI job in the order of their ranks.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gavotte.errors import FormatError, GavotteError
+from gavotte.formats.inventory import read_inventory
+from gavotte.formats.reading import read_text
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a source calls a task.
+
+    Attributes:
+        kind: for messages: `address`.
+        what: for messages: `an IP address`.
+        remedy: what to write.
+        canonical: brings it to one form; raises ValueError where it is none.
+    """
+
+    kind: str
+    what: str
+    remedy: str
+    canonical: Callable[[str], str]
+
+
+def canonical_address(text: str) -> str:
+    """Writes an IP literal in its shortest form; an IPv4 address mapped into IPv6 becomes IPv4.
+
+    Raises:
+        ValueError: when it is no IP literal.
+    """
+    parsed = ipaddress.ip_address(text.partition("%")[0])
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)
+
+
+def _canonical_rank(text: str) -> str:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ValueError
+    return str(int(text))
+
+
+address = Names("address", "an IP address", "use an IP address", canonical_address)
+rank = Names("rank", "a rank", "write a number from 0", _canonical_rank)
+
+
+def parse_task(text: str, names: Names = address) -> tuple[str, str]:
+    """Reads `NAME=ADDRESS` as the pair (address, name).
+
+    Raises:
+        GavotteError: when it is not of that form.
+    """
+    name, separator, key = text.rpartition("=")
+    try:
+        if not (name and separator):
+            raise ValueError
+        return names.canonical(key), name
+    except ValueError:
+        example = "rank-0=10.0.0.1" if names is address else f"worker={names.canonical('0')}"
+        form = f"use e.g. {example}"
+        raise GavotteError(f"`{text}` does not name a task", hint=form) from None
+
+
+def read_tasks(path: str | Path, names: Names = address) -> dict[str, str]:
+    """Reads who is which task, in the file's order.
+
+    A `*.toml` is an inventory, and each of its hosts a task. Any other file has the form of `/etc/hosts`:
+    a line has an address (or what else the source calls a task) and a name, further names are ignored, `#` starts a
+    comment.
+
+    Returns:
+        Address to task name.
+
+    Raises:
+        FormatError: naming the line and the remedy.
+    """
+    if names is address and Path(path).suffix == ".toml":
+        return {names.canonical(host.address): host.name for host in read_inventory(path).host}
+    tasks: dict[str, str] = {}
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        where = f"line {number}"
+        if len(words) < 2:
+            raise FormatError(str(path), where, f"`{words[0]}` has no name", f"use {names.what} and a name")
+        try:
+            key = names.canonical(words[0])
+        except ValueError:
+            raise FormatError(str(path), where, f"`{words[0]}` is not {names.what}", names.remedy) from None
+        if tasks.get(key, words[1]) != words[1]:
+            problem = f"{key} is already `{tasks[key]}`"
+            raise FormatError(str(path), where, problem, "use a different one for each task")
+        tasks[key] = words[1]
+    if not tasks:
+        raise FormatError(str(path), "", f"names no {names.kind}", f"use lines of {names.what} and a name")
+    return tasks

@@ -1,0 +1,124 @@
+"""From traffic to an App: the one place where counts of any source become transfers between tasks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gavotte.errors import GavotteError
+from gavotte.formats.app import FORMAT, App
+from gavotte.formats.reading import validate
+from gavotte.profile.sources import SOURCES
+from gavotte.profile.traffic import Traffic
+
+NOISE_SHARE = 0.001
+"""Pairs below this share of the largest pair are left out unless the caller says otherwise: launchers, ssh, names. A
+placement's completion time hangs on its fullest link, which a thousandth of the largest transfer does not move."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """An application as its traffic shows it.
+
+    Attributes:
+        app: tasks and transfers.
+        traffic: what it was made from.
+        min_bytes: the smallest transfer kept.
+        dropped_pairs: pairs with fewer bytes.
+        dropped_bytes: their payload.
+    """
+
+    app: App
+    traffic: Traffic
+    min_bytes: int
+    dropped_pairs: int
+    dropped_bytes: int
+
+    @property
+    def report(self) -> dict[str, int | float | bool]:
+        """What the source counted, and what became of it, ready for JSON; `bytes` are those between different tasks."""
+        counts = self.traffic.counts
+        local_bytes = sum(count.bytes for (source, target), count in counts.items() if source == target)
+        return {
+            **self.traffic.seen,
+            "bytes": self.traffic.attributed_bytes - local_bytes,
+            "local_bytes": local_bytes,
+            "dropped_pairs": self.dropped_pairs,
+            "dropped_bytes": self.dropped_bytes,
+            "min_bytes": self.min_bytes,
+        }
+
+
+def profile(
+    source: str,
+    inputs: str | Path | Sequence[str | Path],
+    tasks: Mapping[str, str] | None = None,
+    *,
+    name: str,
+    cpus: float = 1.0,
+    memory_bytes: int = 0,
+    min_bytes: int | None = None,
+) -> Profile:
+    """Finds out who sends how many bytes to whom (Choreo, section 2.1), and writes it as an App.
+
+    Args:
+        source: one of `SOURCES`: `pcap` or `mpip`.
+        inputs: what it reads: captures, a report.
+        tasks: what the source calls a task (an address, a rank) to the task's name, in the order of the tasks; see
+            `read_tasks`. Every task of it is in the App, also without traffic; what is not named is unattributed. None
+            makes a task of each that sends or receives.
+        name: the application's name.
+        cpus: cores each task needs.
+        memory_bytes: memory each task needs.
+        min_bytes: leaves out transfers of fewer bytes; 0 keeps all, None leaves out those below `NOISE_SHARE` of the
+            largest one.
+
+    Returns:
+        The App, its transfers in the order of its tasks, and the Traffic that it was made from.
+
+    Raises:
+        FormatError: when an input is not what the source reads, is damaged, or holds no payload between tasks.
+        GavotteError: when the names make no sense, or no transfer has `min_bytes`.
+    """
+    if source not in SOURCES:
+        raise GavotteError(f"`{source}` is not a source of traffic", hint=f"use one of {', '.join(SOURCES)}")
+    paths = [inputs] if isinstance(inputs, str | Path) else list(inputs)
+    if not paths:
+        raise GavotteError(f"nothing to read by {source}", hint="name at least one file")
+    traffic = SOURCES[source].read(paths, tasks)
+    return app_of(traffic, name=name, cpus=cpus, memory_bytes=memory_bytes, min_bytes=min_bytes)
+
+
+def app_of(
+    traffic: Traffic, *, name: str, cpus: float = 1.0, memory_bytes: int = 0, min_bytes: int | None = None
+) -> Profile:
+    """Makes an App of Traffic. Arguments and errors are those of `profile`."""
+    pairs = {pair: count.bytes for pair, count in traffic.counts.items() if pair[0] != pair[1]}
+    largest = max(pairs.values(), default=0)
+    least = max(math.ceil(largest * NOISE_SHARE) if min_bytes is None else min_bytes, 0)
+    where = traffic.inputs[0]
+    if least > largest:
+        raise GavotteError(
+            f"{where}: no transfer has {least} bytes or more", hint=f"lower min_bytes to {largest} or less"
+        )
+    kept = {pair: size for pair, size in pairs.items() if size >= max(least, 1)}
+    busy = {task for pair in kept for task in pair}
+    content = {
+        "format": FORMAT,
+        "name": name,
+        "task": [
+            {"name": task, "cpus": cpus, "memory_bytes": memory_bytes}
+            for task in traffic.tasks
+            if traffic.complete or task in busy
+        ],
+        "transfer": [{"source": s, "target": t, "bytes": size} for (s, t), size in kept.items()],
+    }
+    return Profile(
+        app=validate(App, content, where),
+        traffic=traffic,
+        min_bytes=least,
+        dropped_pairs=len(pairs) - len(kept),
+        dropped_bytes=sum(pairs.values()) - sum(kept.values()),
+    )

@@ -1,0 +1,78 @@
+"""mpiP reports: the matrix of bytes that each rank of an MPI program sent each other one, point to point.
+
+mpiP writes it where it was built to record communication, between two rulers, a block for each rank of lines
+`source target bytes count`. The entry of a rank with itself is the sum of its row, no transfer. Collectives are not in
+it: a program that uses nothing else (NAS EP, IS) leaves it nearly empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gavotte.errors import FormatError, GavotteError
+from gavotte.formats.reading import read_text
+from gavotte.profile.traffic import Count, Span, Traffic
+
+_START, _END = "Start Communication Matrix", "End Communication Matrix"
+_MOST_BYTES = 1 << 62
+
+
+def read_mpip(inputs: Sequence[str | Path], tasks: Mapping[str, str] | None = None) -> Traffic:
+    """Reads an mpiP report with a communication matrix. Without names, ranks are the tasks `rank0`, `rank1`, ...
+
+    Raises:
+        FormatError: when the file is no mpiP report, has no matrix, or the matrix is damaged or empty.
+        GavotteError: when several reports are given.
+    """
+    path = str(inputs[0])
+    if len(inputs) > 1:
+        raise GavotteError("mpip reads one report", hint="name one file")
+    lines = read_text(path).splitlines()
+    if not lines or lines[0].strip() != "@ mpiP":
+        raise FormatError(path, "", "is not an mpiP report", "use the *.mpiP file that the run left behind")
+    ranks, sums = _matrix(lines, path)
+    if not any(sums.values()):
+        raise FormatError(path, "", "has no bytes between two ranks", "collectives are not in its matrix")
+    named = {str(rank): f"rank{rank}" for rank in range(ranks)} if tasks is None else tasks
+    counts: dict[tuple[str, str], Count] = {}
+    unattributed_bytes = 0
+    for (source, target), size in sorted(sums.items()):
+        ends = named.get(str(source)), named.get(str(target))
+        if ends[0] is None or ends[1] is None:
+            unattributed_bytes += size
+        else:
+            pair = ends[0], ends[1]
+            counts[pair] = counts.get(pair, Count.exact(0)).plus(Count.exact(size))
+    return Traffic(
+        inputs=(path,),
+        tasks=tuple(dict.fromkeys(named.values())),
+        spans=(Span(None, None, counts),),
+        unattributed_bytes=unattributed_bytes,
+        seen={"ranks": ranks},
+    )
+
+
+def _matrix(lines: list[str], path: str) -> tuple[int, dict[tuple[int, int], int]]:
+    """How many ranks there are, and what each sends each other one."""
+    ranks = sum(line.startswith("@ MPI Task Assignment") for line in lines)
+    start = next((at for at, line in enumerate(lines) if _START in line), None)
+    if start is None:
+        raise FormatError(path, "", "has no communication matrix", "build mpiP so that it records one")
+    sums: dict[tuple[int, int], int] = {}
+    for at, line in enumerate(lines[start + 1 :], start + 2):
+        if _END in line:
+            return ranks, sums
+        fields = line.split()
+        if not fields or not fields[0].isascii() or not fields[0].isdigit():
+            continue  # a heading of one rank's block
+        try:
+            source, target, size, _ = map(int, fields)
+        except ValueError:
+            raise FormatError(path, f"line {at}", "is not `source target bytes count`", "run mpiP again") from None
+        if not (0 <= source < ranks and 0 <= target < ranks and 0 <= size <= _MOST_BYTES):
+            remedy = f"it has {ranks} ranks in its task assignment"
+            raise FormatError(path, f"line {at}", "has an impossible rank or size", remedy)
+        if source != target:
+            sums[source, target] = min(sums.get((source, target), 0) + size, _MOST_BYTES)
+    raise FormatError(path, "", "ends inside its communication matrix", "copy the whole report")

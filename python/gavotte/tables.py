@@ -1,0 +1,43 @@
+"""Results that are tables as well: rows for JSON, a DataFrame for pandas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pandas as pd
+
+
+class Tabular:
+    """What has rows. Units are in their keys."""
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """The rows, each with the same keys."""
+        raise NotImplementedError
+
+    def to_frame(self) -> pd.DataFrame:
+        """The rows as a pandas DataFrame, one column a key."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_records())
+
+
+def matrix(rows: Sequence[Sequence[float | None]]) -> npt.NDArray[np.float64]:
+    """(N, M) values, NaN for None."""
+    import numpy as np
+
+    return np.array([[np.nan if value is None else value for value in row] for row in rows], dtype=np.float64)
+
+
+def square(names: Sequence[str], entries: Iterable[tuple[str, str, int]]) -> npt.NDArray[np.int64]:
+    """(N, N) sums of entries (source, target, value) in the order of names, row = source."""
+    import numpy as np
+
+    at = {name: index for index, name in enumerate(names)}
+    sums = np.zeros((len(at), len(at)), dtype=np.int64)
+    for source, target, value in entries:
+        sums[at[source], at[target]] += value
+    return sums

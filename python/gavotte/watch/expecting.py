@@ -1,0 +1,68 @@
+"""What each pair's transfer should take, and what calibration finds it to take now. The ring and the trees share it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gavotte.watch.detect import Edge
+
+Measure = Callable[[Collection[Edge]], Mapping[Edge, float]]
+"""Seconds that one transfer takes on each pair asked for; what does not answer is left out. Raises `BusyError` when
+others measure there."""
+
+REPEATS = 3
+"""Measurements of what is calibrated again; their median counts."""
+
+MOVED = 0.10
+"""What differs by less after calibration had not moved."""
+
+
+@dataclass(frozen=True)
+class Shift:
+    """One pair whose constant is another now; `before_s` is None where there was none."""
+
+    source: str
+    target: str
+    before_s: float | None
+    after_s: float
+
+
+class Expected:
+    """Expected seconds of one transfer of each pair.
+
+    Attributes:
+        seconds: by pair.
+        measure: measures some pairs; None = nobody to ask.
+    """
+
+    def __init__(self, seconds: Mapping[Edge, float], measure: Measure | None) -> None:
+        self.seconds = dict(seconds)
+        self.measure = measure
+
+    def calibrated(self, pairs: Collection[Edge]) -> dict[Edge, float]:
+        """Median of `REPEATS` measurements; pairs without any are left out."""
+        heard: dict[Edge, list[float]] = {}
+        for _ in range(REPEATS if self.measure is not None else 0):
+            assert self.measure is not None
+            for edge, seconds in self.measure(sorted(pairs)).items():
+                heard.setdefault(edge, []).append(seconds)
+        return {edge: float(np.median(seconds)) for edge, seconds in heard.items()}
+
+    def shifted(self, found: Mapping[Edge, float]) -> tuple[Shift, ...]:
+        """Expects what was measured where that is not what was expected."""
+        shifts = []
+        for edge, after_s in sorted(found.items()):
+            before_s = self.seconds.get(edge)
+            if before_s is None or abs(after_s / before_s - 1) > MOVED:
+                shifts.append(Shift(*edge, before_s, after_s))
+                self.seconds[edge] = after_s
+        return tuple(shifts)
+
+    def scaled(self, edge: Edge, factor: float) -> Shift:
+        """Expects so many times as much of a pair."""
+        before_s = self.seconds[edge]
+        self.seconds[edge] = before_s * factor
+        return Shift(*edge, before_s, before_s * factor)

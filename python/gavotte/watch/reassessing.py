@@ -1,0 +1,142 @@
+"""What an event means for applications that run: stay, restart what was lost, or migrate."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from gavotte.errors import GavotteError, InfeasibleError
+from gavotte.formats.app import App
+from gavotte.formats.network import Network
+from gavotte.formats.placement import Placement
+from gavotte.place import Running, evaluate, place
+from gavotte.place.merge import task_key
+from gavotte.watch.belief import without
+
+WORTH = 0.05
+"""A new placement must save this share to be named; rates are not known much better."""
+
+SHOWN_TASKS = 4
+"""Tasks named in the sentence; the assignment has all."""
+
+
+@dataclass(frozen=True)
+class Reassessment:
+    """Stay, restart or migrate.
+
+    Attributes:
+        before_s: completion time of the running placement as predicted before the event, all hosts there.
+        now_s: the same now, with what was lost started again where it fits best; None = nothing fits.
+        best_s: that of the best placement found now; None = nothing fits.
+        assignment: that placement; where it is not worth leaving the running one, that, with what was lost elsewhere.
+            None = nothing fits.
+        restart: tasks whose hosts are gone. They start anew where `assignment` says: there is no state left to send.
+        migration_s: time to send the memory of the tasks that change hosts, all at once; None = a rate is unknown.
+        runs: runs after which the migration has paid; None = never, or unknown.
+        text: all that in a sentence.
+    """
+
+    before_s: float
+    now_s: float | None
+    best_s: float | None
+    assignment: dict[str, str] | None
+    restart: tuple[str, ...]
+    migration_s: float | None
+    runs: float | None
+    text: str
+
+
+def reassess(
+    before: Network, now: Network, running: Running, *, gone: Collection[str] = (), seed: int = 0
+) -> Reassessment:
+    """Evaluates a running placement again, migration cost included.
+
+    Args:
+        before: what was believed.
+        now: what is believed.
+        running: what runs.
+        gone: hosts of `now` that are not there. No task is placed on them.
+        seed: of the search.
+
+    Raises:
+        GavotteError: when the placement cannot be evaluated, for instance because a host is none of the Network.
+    """
+    apps, places = running.placement.in_order(running.apps), running.placement.assignment
+    before_s = evaluate(before, apps, places).completion_s
+    lost = tuple(task for task, host in places.items() if host in gone)
+    try:
+        there = without(now, gone)
+        stay = _restarted(there, apps, places, lost, seed) if lost else evaluate(there, apps, places)
+        best = place(there, apps, "search", seed=seed)
+    except GavotteError as error:
+        if not lost:
+            raise
+        text = f"the hosts of {_named(lost)} are gone, and no other placement fits: {error}"
+        return Reassessment(before_s, None, None, None, lost, None, None, text)
+    saved_s = stay.completion_s - best.completion_s
+    worth = saved_s > WORTH * stay.completion_s
+    chosen = best if worth else stay
+    migration_s = _migration_s(there, apps, places, chosen.assignment, lost)
+    how = "" if math.isinf(migration_s) else f" in {migration_s:.2f} s"
+    runs = migration_s / saved_s if worth and how else None
+    moved = sum(chosen.assignment[task] != host for task, host in places.items()) - len(lost)
+    text = f"predicted {before_s:.2f} s before, {stay.completion_s:.2f} s now"
+    if lost:
+        text += " with what was lost restarted"
+    if worth:
+        text += f", {chosen.completion_s:.2f} s with {moved} tasks moved{how}"
+        text += "" if runs is None else f", which pays after {math.ceil(runs)} runs"
+    elif moved:
+        text += f" and {moved} tasks moved{how}"
+    elif not lost:
+        text += ": no other placement is better"
+    if lost:
+        text += "; restart " + _named([f"{task} on {chosen.assignment[task]}" for task in lost])
+    return Reassessment(
+        before_s,
+        stay.completion_s,
+        chosen.completion_s,
+        dict(chosen.assignment),
+        lost,
+        None if math.isinf(migration_s) else migration_s,
+        runs,
+        text,
+    )
+
+
+def _restarted(
+    network: Network, apps: Sequence[App], places: Mapping[str, str], lost: Collection[str], seed: int
+) -> Placement:
+    """The lost tasks where they fit best and all others where they are; where that cannot be, all anew."""
+    held = {task: [host] for task, host in places.items() if task not in lost}
+    try:
+        return place(network, apps, "search", seed=seed, allowed=held)
+    except InfeasibleError:
+        return place(network, apps, "search", seed=seed)
+
+
+def _named(words: Sequence[str]) -> str:
+    more = f" and {len(words) - SHOWN_TASKS} more" if len(words) > SHOWN_TASKS else ""
+    return ", ".join(words[:SHOWN_TASKS]) + more
+
+
+def _migration_s(
+    network: Network, apps: Sequence[App], before: Mapping[str, str], after: Mapping[str, str], lost: Collection[str]
+) -> float:
+    """The busiest host's time to send, or to receive, the memory of tasks that move; what was lost has none."""
+    at = {host.name: i for i, host in enumerate(network.hosts)}
+    out: dict[str, float] = defaultdict(float)
+    into: dict[str, float] = defaultdict(float)
+    for app in apps:
+        for task in app.task:
+            key = task_key(app, task.name, apps)
+            source, target = before[key], after[key]
+            if source == target or key in lost:
+                continue
+            rate_bps = network.rate_bps[at[source]][at[target]]
+            seconds = 8 * task.memory_bytes / rate_bps if rate_bps else math.inf
+            out[source] += seconds
+            into[target] += seconds
+    return max([*out.values(), *into.values()], default=0.0)

@@ -1,0 +1,121 @@
+"""The ring: one pair out of and one pair into each host, measured at each tick; and who is there to measure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations, cycle
+
+import numpy as np
+
+from gavotte.watch.detect import Change, Edge, EdgeCusum
+from gavotte.watch.expecting import Expected
+
+SILENT_TICKS = 2
+"""Ticks in a row that a host may miss before it counts as gone."""
+
+MOST_ALL_PAIRS = 32
+"""Hosts of which all pairs are tried where nobody is here: with more a tick would take minutes."""
+
+
+class Ring:
+    """Hosts in a circle, drawn anew whenever one comes or goes.
+
+    Attributes:
+        hosts: who is listed.
+        gone: who of them does not answer.
+        edges: the pairs of the circle of which something is expected.
+    """
+
+    def __init__(self, expected: Expected, width: float, seed: int) -> None:
+        self.hosts = sorted({host for edge in expected.seconds for host in edge})
+        self.gone: set[str] = set()
+        self.edges: list[Edge] = []
+        self._expected = expected
+        self._width = width
+        self._rng = np.random.default_rng(seed)
+        self._silent: dict[str, int] = {}
+        self._cusum: EdgeCusum | None = None
+        self.draw()
+
+    @property
+    def here(self) -> list[str]:
+        """Who answers."""
+        return [host for host in self.hosts if host not in self.gone]
+
+    def draw(self) -> None:
+        """A circle of all who are here, and what it should take."""
+        here = self.here
+        self._silent = {}
+        order = [here[number] for number in self._rng.permutation(len(here))]
+        edges = list(zip(order, order[1:] + order[:1], strict=True)) if len(order) > 1 else []
+        self.edges = [edge for edge in edges if edge in self._expected.seconds]
+        seconds = np.array([self._expected.seconds[edge] for edge in self.edges])
+        self._cusum = EdgeCusum(self.edges, seconds, self._width) if self.edges else None
+
+    def changes(self, times: Mapping[Edge, float]) -> list[Change]:
+        """What the times of a tick show."""
+        observed = np.array([times.get(edge, np.nan) for edge in self.edges])
+        return self._cusum.observe(observed) if self._cusum is not None else []
+
+    def expect(self, edges: Collection[Edge]) -> None:
+        """Starts anew with what is expected of those of some pairs that are in the circle."""
+        for edge in edges:
+            if self._cusum is not None and edge in self.edges:
+                self._cusum.expect(*edge, self._expected.seconds[edge])
+
+    def silenced(self, times: Mapping[Edge, float]) -> set[str]:
+        """Counts who is silent; returns who has been for too long, and answers nobody else either."""
+        heard = {host for edge in times for host in edge}
+        for host in self.here:
+            self._silent[host] = 0 if host in heard else self._silent.get(host, 0) + 1
+        silent = [host for host in self.here if self._silent[host] >= SILENT_TICKS]
+        # Both neighbours of a host in the ring may have died, and it lives.
+        alive = self._answering(silent, sorted(heard)) if silent else set()
+        self._silent.update(dict.fromkeys(alive & set(silent), 0))
+        return set(silent) - alive
+
+    def back(self) -> list[str]:
+        """Asks those that are gone; returns who answers."""
+        if self._expected.measure is None:
+            return []
+        here = self.here
+        # One alone is in no ring, so nobody knows whether it is still there.
+        heard = self._answering(sorted(self.gone), here) if len(here) > 1 else self._answering(self.hosts, [])
+        return sorted(self.gone & heard)
+
+    def keep(self, hosts: Collection[str]) -> set[str]:
+        """Lists only these of its hosts from now on; returns who was here and is not listed any more."""
+        left = set(self.here) - set(hosts)
+        self.leave(left)
+        self.hosts = sorted(set(self.hosts) & set(hosts))
+        self.gone &= set(self.hosts)
+        return left
+
+    def leave(self, lost: Collection[str]) -> None:
+        """Takes hosts out of the circle."""
+        if lost:
+            self.gone |= set(lost)
+            self.draw()
+
+    def list_gone(self, hosts: Sequence[str]) -> None:
+        """Lists hosts that are new or back; until they have answered they count as gone."""
+        self.hosts = sorted({*self.hosts, *hosts})
+        self.gone |= set(hosts)
+
+    def _answering(self, hosts: Sequence[str], here: Sequence[str]) -> set[str]:
+        """Who of `hosts` answers one of those that are here, or, where nobody is, who answers whom.
+
+        All pairs in one measurement then: one costs nothing that has a dead agent, and any two that live are found. Of
+        many hosts some pairs, drawn anew each time.
+        """
+        assert self._expected.measure is not None
+        # Each asks another, drawn anew: one that cannot reach a host must not keep it out for good.
+        near = cycle([here[number] for number in self._rng.permutation(len(here))])
+        pairs = list(zip(hosts, near, strict=False)) if here else self._some_pairs(hosts)
+        return {host for edge in self._expected.measure(pairs) for host in edge} if pairs else set()
+
+    def _some_pairs(self, hosts: Sequence[str]) -> list[Edge]:
+        if len(hosts) <= MOST_ALL_PAIRS:
+            return list(combinations(hosts, 2))
+        order = [hosts[number] for number in self._rng.permutation(len(hosts))]
+        return [(order[i], order[i - step]) for step in range(1, MOST_ALL_PAIRS // 2) for i in range(len(order))]

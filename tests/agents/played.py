@@ -1,0 +1,70 @@
+"""A fleet whose agents are played: their answers are made up, their requests kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import SimpleNamespace
+
+from gavotte.agents import Fleet
+from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.reach import Reach
+from gavotte.errors import AgentError
+from gavotte.formats.inventory import Inventory
+
+Replies = Iterable[tuple[str, pb.ProbeReply | AgentError]]
+Events = Iterable[tuple[str, pb.ReplayReply | AgentError]]
+
+
+def inventory(names: Iterable[str]) -> Inventory:
+    """Hosts without agents."""
+    hosts = [
+        {"name": name, "address": f"10.0.0.{i}", "agent": "unix:/no.sock"} for i, name in enumerate(names, start=1)
+    ]
+    return Inventory.model_validate({"format": "gavotte/hosts/1", "host": hosts})
+
+
+def answers(requests: Mapping[str, pb.MeasureRequest]) -> Iterator[tuple[str, pb.ProbeReply]]:
+    """What agents say of whom every probe reached."""
+    bulk = pb.BulkResult(goodput_bps=1e8)
+    for name, part in requests.items():
+        for probe in part.probes:
+            yield name, pb.ProbeReply(round=probe.round, peer=probe.peer, seconds=1.0, bytes_sent=1000, bulk=bulk)
+
+
+class PlayedFleet(Fleet):
+    """A Fleet that calls nobody.
+
+    Attributes:
+        asked: all schedules so far.
+        started: replays that were let go.
+    """
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        say: Callable[[Mapping[str, pb.MeasureRequest]], Replies] = answers,
+        replayed: Callable[[Mapping[str, pb.ReplayRequest]], Events] | None = None,
+    ) -> None:
+        reach: Reach = SimpleNamespace(channels={})  # type: ignore[assignment]
+        super().__init__(inventory(names), reach)
+        self.hosts = list(self.inventory.host)
+        self.asked: list[Mapping[str, pb.MeasureRequest]] = []
+        self.started: list[str] = []
+        self._say = say
+        self._replayed = replayed
+
+    def measure(self, requests: Mapping[str, pb.MeasureRequest], *, deadline_s: float) -> Iterator[object]:  # type: ignore[override]
+        self.asked.append(requests)
+        yield from self._say(requests)
+
+    def replay(self, requests: Mapping[str, pb.ReplayRequest], *, deadline_s: float) -> Iterator[object]:  # type: ignore[override]
+        assert self._replayed is not None
+        yield from self._replayed(requests)
+
+    def start(self, names: Iterable[str], replay_id: str) -> None:
+        self.started.append(replay_id)
+
+    def drop(self, host: str, reason: str) -> None:
+        if host not in self.lost:
+            self.lost[host] = reason
+            self.hosts = [each for each in self.hosts if each.name != host]

@@ -1,0 +1,84 @@
+"""Two users at once: one measures, the other moves bytes between the same hosts."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests import builders
+from tests.shell import GAVOTTE, until
+
+from gavotte import lab
+from gavotte.formats.app import App, write_app
+from gavotte.formats.inventory import Inventory, read_inventory
+from gavotte.formats.placement import write_placement
+from gavotte.hosts import HoldState, check
+from gavotte.measure import measure
+from gavotte.run import run
+
+pytestmark = pytest.mark.lab
+
+PLACED = builders.placement({"x": "a", "y": "c"}, "sort")
+
+
+def app(megabytes: int) -> App:
+    return builders.app("sort", ("x", "y", megabytes * 1_000_000))
+
+
+def holds(inventory: Inventory) -> list[HoldState]:
+    return [hold for host in check(inventory).hosts for hold in host.holds]
+
+
+def moving(inventory: Inventory) -> bool:
+    """Whether both ends of the transfer tell of it."""
+    return sum(state == "running" for hold in holds(inventory) for _, _, state in hold.jobs) == 2
+
+
+@contextmanager
+def another_user(inventory: Path, folder: Path, megabytes: int) -> Iterator[subprocess.Popen[bytes]]:
+    """`gavotte run` in a process of its own, killed at the end."""
+    write_app(folder / "sort.app.toml", app(megabytes))
+    write_placement(folder / "p.placement.json", PLACED)
+    command = [str(GAVOTTE), "run", "p.placement.json", "sort.app.toml", "--hosts", str(inventory)]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_measurement_waits_for_a_short_transfer(small_cloud: lab.Session) -> None:
+    inventory = read_inventory(small_cloud.hosts_file)
+    moved: list[int] = []
+    other = threading.Thread(target=lambda: moved.append(run(PLACED, [app(25)], inventory).bytes))
+    other.start()
+    until(lambda: moving(inventory))
+    result = measure(inventory)
+    other.join()
+    assert moved == [25_000_000]
+    assert (result.answered, result.beside) == (6, [])
+
+
+def test_a_measurement_names_a_long_transfer_and_a_killed_run_frees_its_hosts(
+    small_cloud: lab.Session, tmp_path: Path
+) -> None:
+    inventory = read_inventory(small_cloud.hosts_file)
+    with another_user(small_cloud.hosts_file, tmp_path, 1000):
+        until(lambda: moving(inventory))
+        found = {host.name: host for host in check(inventory).hosts}
+        assert [host.usable for host in found.values()] == [True, True, True]
+        (held,) = found["a"].holds
+        assert (held.purpose, held.exclusive) == ("run sort", False)
+        assert found["a"].verdict.startswith(f"ready; shared with run {held.run_id} (run sort, by ")
+        assert found["b"].verdict == "ready"
+        result = measure(inventory)
+        (beside,) = result.beside
+        assert (beside.run_id, beside.purpose, beside.kind) == (held.run_id, "run sort", "transfer")
+        assert beside.hosts == ("a", "c")
+    # Nobody released it: its lease ends.
+    until(lambda: not holds(inventory))

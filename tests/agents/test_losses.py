@@ -1,0 +1,82 @@
+"""Who has vanished, told from who could not reach whom."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gavotte.agents.losses import Losses
+
+
+def test_two_witnesses_are_enough() -> None:
+    losses = Losses()
+    losses.missed("a", "x", "no answer")
+    assert losses.newly_lost() == {}
+    losses.missed("b", "x", "no answer")
+    assert losses.newly_lost() == {"x": "it and a and b cannot reach each other (no answer)"}
+    assert losses.newly_lost() == {}
+
+
+def test_of_one_pair_nobody_knows() -> None:
+    losses = Losses()
+    for _ in range(5):
+        losses.missed("a", "b", "no answer")
+        losses.missed("b", "a", "no answer")
+    assert losses.newly_lost() == {}
+
+
+def test_a_success_clears() -> None:
+    losses = Losses()
+    losses.missed("a", "x", "no answer")
+    losses.met("x", "c")
+    losses.missed("b", "x", "no answer")
+    assert losses.newly_lost() == {}
+
+
+def test_two_lost_hosts_do_not_blame_a_third() -> None:
+    losses = Losses()
+    losses.missed("x", "a", "no answer")
+    losses.missed("b", "y", "no answer")
+    losses.missed("y", "a", "no answer")
+    losses.missed("c", "x", "no answer")
+    assert "a" not in losses.newly_lost()
+    losses.met("a", "b")
+    losses.missed("d", "x", "no answer")
+    losses.missed("d", "y", "no answer")
+    losses.met("d", "b")
+    losses.missed("b", "y", "no answer")
+    losses.missed("e", "y", "no answer")
+    assert set(losses.newly_lost()) <= {"x", "y"}
+
+
+def test_one_that_only_complains_itself_is_not_lost() -> None:
+    losses = Losses()
+    losses.missed("x", "a", "no answer")
+    losses.missed("x", "b", "no answer")
+    assert losses.newly_lost() == {}
+    losses.missed("a", "x", "timed out")
+    assert list(losses.newly_lost()) == ["x"]
+
+
+def test_what_a_lost_host_said_is_forgotten() -> None:
+    losses = Losses()
+    losses.missed("x", "a", "no answer")
+    losses.gone("x", "agent gone")
+    losses.missed("b", "a", "no answer")
+    losses.missed("x", "c", "no answer")
+    assert losses.newly_lost() == {}
+
+
+names = st.sampled_from("abcdefg")
+
+
+@given(st.lists(st.tuples(st.booleans(), names, names), max_size=60))
+def test_a_host_that_meets_all_is_never_lost(events: list[tuple[bool, str, str]]) -> None:
+    losses = Losses()
+    for met, source, target in events:
+        if met or "a" in (source, target):
+            losses.met(source, target)
+        elif source != target:
+            losses.missed(source, target, "no answer")
+        losses.newly_lost()
+    assert "a" not in losses.lost

@@ -1,0 +1,25 @@
+"""Every help text as it is read, one file for all: after a change, renew with `make snapshots` and read the diff."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+import typer.rich_utils
+from syrupy.assertion import SnapshotAssertion
+from typer.testing import CliRunner
+
+from gavotte.cli.verbs import app
+
+
+def verbs(command: object, *names: str) -> list[tuple[str, ...]]:
+    """Its name and those of all below it."""
+    below: dict[str, object] = getattr(command, "commands", {})
+    return [names, *(found for name, sub in below.items() for found in verbs(sub, *names, name))]
+
+
+@pytest.mark.parametrize("names", verbs(typer.main.get_command(app)), ids="-".join)
+def test_help(names: tuple[str, ...], snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 100)
+    monkeypatch.setattr(typer.rich_utils, "FORCE_TERMINAL", None)
+    said = CliRunner().invoke(app, [*names, "--help"])
+    assert "\n".join(line.rstrip() for line in said.output.splitlines()) == snapshot

@@ -1,0 +1,85 @@
+"""What a user reads: help at 80 columns, the options that the README promises, tables that lose nothing."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+from typer.testing import CliRunner
+
+from gavotte.cli import output
+from gavotte.cli.verbs import app
+
+GROUPS = ("lab", "hosts", "history", "profile")
+PASS_THROUGH = ("lab exec", "lab run")
+"""Their output is that of the command that they run."""
+RANDOM = {"demo", "measure", "measure sharing", "measure calibrate", "model", "place", "sequence"}
+RANDOM |= {"collective", "map", "watch", "simulate"}
+
+
+def verbs(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    if name and name not in GROUPS:
+        yield name, command
+    for word, below in getattr(command, "commands", {}).items():
+        yield from verbs(below, f"{name} {word}".strip())
+
+
+VERBS = dict(verbs(typer.main.get_command(app)))
+
+
+def test_all_verbs_are_seen() -> None:
+    assert len(VERBS) > 25
+    assert {*PASS_THROUGH, *RANDOM, "schema"} <= set(VERBS)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_help_fits_80_columns_and_gives_an_example(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    shown = CliRunner().invoke(app, [*name.split(), "--help"]).stdout
+    assert max(map(cell_len, shown.splitlines())) <= 80
+    assert "…" not in shown
+    assert f"Example: gavotte {name}" in shown
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_option_is_explained(name: str) -> None:
+    assert [
+        option.name for option in VERBS[name].params if option.name != "help" and not getattr(option, "help", "")
+    ] == []
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_json_and_seed_are_where_the_readme_says(name: str) -> None:
+    options = {word for option in VERBS[name].params for word in option.opts}
+    assert ("--json" in options) == (name not in (*PASS_THROUGH, "schema"))
+    assert ("--seed" in options) == (name in RANDOM)
+
+
+words = st.text(st.sampled_from("abc/0"), min_size=1, max_size=30)
+cells = st.lists(words, min_size=1, max_size=4).map(" ".join)
+
+
+@given(st.data(), st.integers(1, 30), st.integers(0, 4))
+def test_a_table_loses_nothing_at_80_columns(data: st.DataObject, columns: int, rows: int) -> None:
+    names = [f"{data.draw(words)} {i}" for i in range(columns)]
+    content = [[data.draw(cells) for _ in names] for _ in range(rows)]
+    text = data.draw(st.sets(st.sampled_from(names)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(output, "stdout", Console(file=io.StringIO(), width=80, highlight=False))
+        output.emit_table(names, content, words=text)
+        shown = output.stdout.file.getvalue()  # type: ignore[attr-defined]
+    for row in [names, *content]:
+        for word in " ".join(row).split():
+            assert word in shown
+    for index, name in enumerate(names):
+        if index and name not in text:
+            for row in content:
+                assert row[index] in shown

@@ -1,0 +1,48 @@
+"""What the carrier of experiments decides by: codes of failures, not their words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from tests.agents.played import PlayedFleet, Replies
+
+from gavotte.agents import agent_pb2 as pb
+from gavotte.measure.sharing.carrier import FleetCarrier
+from gavotte.terms import Pair
+
+PAIRS: list[list[Pair]] = [[(0, 1), (2, 1)]]
+EXPECTED = dict.fromkeys(PAIRS[0], 1e8)
+
+
+def test_a_congestion_control_that_is_not_allowed_is_done_without() -> None:
+    asked: list[str] = []
+
+    def say(parts: Mapping[str, pb.MeasureRequest]) -> Replies:
+        for name, part in parts.items():
+            for probe in part.probes:
+                asked.append(probe.bulk.congestion)
+                reply = pb.ProbeReply(round=probe.round, peer=probe.peer, seconds=1.0, bytes_sent=10)
+                if probe.bulk.congestion == "bbr":
+                    yield name, pb.ProbeReply(peer=probe.peer, error="not for you", failure=pb.FAILURE_CONGESTION)
+                else:
+                    reply.bulk.flows.add(seconds=0.7, bin_bytes=[1000] * 70)
+                    yield name, reply
+
+    fleet = PlayedFleet("abc", say)
+    fleet.health = {host.name: pb.HealthReply(congestion_available=["bbr", "cubic"]) for host in fleet.hosts}
+    carrier = FleetCarrier(fleet, ["a", "b", "c"], trains=True)
+    assert set(carrier.carry(PAIRS, EXPECTED, "fan-in")) == set(PAIRS[0])
+    assert asked == ["bbr", "bbr", "cubic", "cubic"]
+    assert carrier.bytes_sent == 20
+
+
+@pytest.mark.parametrize(
+    ("refused", "filled"), [(pb.GATED_REFUSAL_UNSTEADY, True), (pb.GATED_REFUSAL_TOO_SHORT, False)]
+)
+def test_an_unsteady_path_was_full(refused: pb.GatedRefusal, filled: bool) -> None:
+    train = pb.GatedTrainResult(refused=refused, refusal="words", bin_s=0.01, bin_bytes=[1000] * 20)
+    pair: Pair = (0, 1)
+    fleet = PlayedFleet("ab", lambda _: [("a", pb.ProbeReply(peer="b", error="words", gated_train=train))])
+    series = FleetCarrier(fleet, ["a", "b"], trains=True).carry([[pair]], {pair: 1e8}, "disjoint")
+    assert series[pair].filled is filled

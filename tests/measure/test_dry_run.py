@@ -1,0 +1,154 @@
+"""A dry run says what the run then does: the same rounds, the same bytes, the same seconds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.agents.played import PlayedFleet, inventory
+from typer.testing import CliRunner
+
+from gavotte.agents import Fleet
+from gavotte.cli.verbs import app
+from gavotte.errors import GavotteError
+from gavotte.formats.inventory import write_inventory
+from gavotte.formats.network import Group, Host, Network, write_network
+from gavotte.measure import CostLimits, measure, measuring, plan_measurement
+from gavotte.measure.methods import bulk
+from gavotte.measure.sharing import cost_of_sharing, foreseen
+
+NAMES = tuple(f"h{i}" for i in range(8))
+
+
+def two_racks() -> Network:
+    """Four hosts behind each of two links that two of them fill."""
+    racks = [Group(name=f"rack{i}", members=list(NAMES[4 * i : 4 * i + 4]), up_bps=1e8) for i in range(2)]
+    unknown: list[list[float | None]] = [[None] * 8] * 8
+    return Network(
+        format="gavotte/network/1",
+        hosts=[Host(name=name, egress_bps=5e7) for name in NAMES],
+        rate_bps=unknown,
+        latency_s=unknown,
+        groups=racks,
+        sharing="groups",
+    )
+
+
+@pytest.fixture
+def fleets(monkeypatch: pytest.MonkeyPatch) -> list[PlayedFleet]:
+    """Every fleet that a measurement holds."""
+    held: list[PlayedFleet] = []
+
+    @contextmanager
+    def enrolled(*_: object, **__: object) -> Iterator[Fleet]:
+        held.append(PlayedFleet(NAMES))
+        yield held[-1]
+
+    monkeypatch.setattr(measuring, "enrolled", enrolled)
+    return held
+
+
+@pytest.mark.parametrize("some", [[], ["--pairs", "3"]])
+@pytest.mark.parametrize("known", [None, two_racks()], ids=["unknown", "racks"])
+def test_it_plans_as_the_run_does(
+    fleets: list[PlayedFleet], tmp_path: Path, known: Network | None, some: list[str]
+) -> None:
+    hosts, network = tmp_path / "h.hosts.toml", tmp_path / "n.network.json"
+    write_inventory(hosts, inventory(NAMES))
+    words = ["measure", "--hosts", str(hosts), "--method", "bulk", "--count", "2", "--json", *some]
+    if known is not None:
+        write_network(network, known)
+        words += ["--network", str(network)]
+    said = CliRunner().invoke(app, [*words, "--dry-run"])
+    assert said.exit_code == 0, said.output
+    dry = json.loads(said.stdout)
+    assert not fleets
+    run = CliRunner().invoke(app, words)
+    assert run.exit_code == 0, run.output
+    (fleet,) = fleets
+    rounds = [next(iter(parts.values())).rounds for parts in fleet.asked]
+    assert rounds[0] == dry["rounds"]
+    probes = [probe for parts in fleet.asked for part in parts.values() for probe in part.probes]
+    assert len(probes) == 2 * dry["paths"] == 2 * json.loads(run.stdout)["paths"]
+    assert dry["bytes"] == len(probes) * bulk().typical_bytes_per_path
+    assert dry["seconds"] == pytest.approx(1.1 * sum(rounds))
+    if not some:
+        assert (dry["rounds"] > 14) == (known is not None)
+
+
+def test_no_round_has_two_pairs_on_a_known_link(fleets: list[PlayedFleet]) -> None:
+    result = measure(inventory(NAMES), method="bulk", known=two_racks(), count=3)
+    rows = result.to_records()
+    assert [(row["source"], row["target"]) for row in rows] == [(a, b) for a in NAMES for b in NAMES if a != b]
+    assert result.to_frame()["rate_bps"].tolist() == [1e8] * len(rows)
+    for parts in fleets[0].asked:
+        leaving = [
+            (probe.round, name[1] < "4")
+            for name, part in parts.items()
+            for probe in part.probes
+            if (name[1] < "4") != (probe.peer[1] < "4")
+        ]
+        assert len(leaving) == len(set(leaving)) == 32
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"method": "guess"}, "unknown method"),
+        ({"count": 0}, "0 snapshots"),
+        ({"every_s": float("inf")}, "inf s between"),
+        ({"pairs": [("h0", "h0")]}, "no path from h0 to h0"),
+        ({"pairs": []}, "no pair"),
+    ],
+)
+def test_bad_plans(bad: dict[str, object], said: str) -> None:
+    with pytest.raises(GavotteError, match=said):
+        plan_measurement(NAMES, **bad)  # type: ignore[arg-type]
+    with pytest.raises(GavotteError, match=said):
+        measure(inventory(NAMES), **bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["train", "choreo", "pingpong"])
+@pytest.mark.parametrize("pairs", [None, [("h0", "h1"), ("h0", "h2"), ("h3", "h1")]])
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_admitted_budget_suffices(method: str, pairs: list[tuple[str, str]] | None, count: int) -> None:
+    planned = plan_measurement(NAMES, method, count=count, pairs=pairs)
+    limits = CostLimits(bytes=planned.cost().bytes)
+    todo = planned.within(limits)
+    share = todo.budget(limits).max_bytes
+    for k in range(len(NAMES)):
+        sent = [pair for rounds in todo.first for pair in rounds if k in (pair if method == "pingpong" else pair[:1])]
+        assert count * len(sent) * todo.method.bytes_per_path / (1 + (method == "pingpong")) <= share
+    if pairs is None:
+        assert share * len(NAMES) == limits.bytes
+    with pytest.raises(GavotteError, match="more than the budget"):
+        planned.within(CostLimits(bytes=planned.cost().bytes - 1))
+
+
+def dry(hosts: Path, *more: str) -> dict[str, float]:
+    said = CliRunner().invoke(app, ["measure", "--hosts", str(hosts), "--dry-run", "--json", *more])
+    assert said.exit_code == 0, said.output
+    found: dict[str, float] = json.loads(said.stdout)
+    return found
+
+
+def test_it_counts_the_experiments(tmp_path: Path) -> None:
+    hosts, network = tmp_path / "h.hosts.toml", tmp_path / "n.network.json"
+    write_inventory(hosts, inventory(NAMES))
+    known = two_racks().model_copy(update={"rate_bps": [[5e7] * 8] * 8})
+    write_network(network, known)
+    without, share = dry(hosts, "--network", str(network)), dry(hosts, "--network", str(network), "--sharing")
+    expected = cost_of_sharing(foreseen(NAMES, known))
+    assert share["bytes"] - without["bytes"] == expected.bytes > 0
+    assert share["seconds"] - without["seconds"] == pytest.approx(expected.seconds)
+    # Both racks' uplinks are loaded once, too.
+    alone = cost_of_sharing(foreseen(NAMES, known.model_copy(update={"groups": []})))
+    assert expected.bytes > alone.bytes
+    refused = CliRunner().invoke(
+        app, ["measure", "--hosts", str(hosts), "--sharing", "--network", str(network), "--budget", "290MB"]
+    )
+    assert isinstance(refused.exception, GavotteError)
+    assert "more than the budget of 290 MB" in str(refused.exception)

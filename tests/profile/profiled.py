@@ -1,0 +1,17 @@
+"""Profiles in one call, as most tests want them: the App, and the report by attribute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from gavotte.formats.app import App
+from gavotte.profile import profile
+
+
+def from_pcap(
+    path: str | Path | list[Path], tasks: dict[str, str] | None = None, **options: Any
+) -> tuple[App, SimpleNamespace]:
+    found = profile("pcap", path, tasks, **options)
+    return found.app, SimpleNamespace(**found.report)

@@ -1,0 +1,193 @@
+"""The page: one file, labels that keep clear of each other, doubtful cells marked, and wrong inputs in one line."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from math import pi
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from syrupy.assertion import SnapshotAssertion
+from tests import builders
+
+from gavotte import _core
+from gavotte.errors import GavotteError
+from gavotte.formats.app import App
+from gavotte.formats.history import History, Proof
+from gavotte.formats.network import Network
+from gavotte.formats.placement import Placement
+from gavotte.model import model
+from gavotte.report import Outcome, report
+from gavotte.report.grid import LABEL_PX, LETTERS, grid, shortened
+from gavotte.report.traffic import CROWD, SPACING_PX, host_bytes, ring
+
+TAGS_WITHOUT_END = {"meta", "image", "path", "rect", "br", "stop", "circle"}
+
+
+def measured(names: list[str]) -> History:
+    rng = np.random.default_rng(len(names))
+    return builders.history(rng.uniform(1e7, 2e7, (4, len(names), len(names))), hosts=tuple(names))
+
+
+def ranks(size: int, task: str = "rank{}") -> App:
+    names = [task.format(i) for i in range(size)]
+    hops = [(i, hop) for i in range(size) for hop in (1, 2)]
+    return builders.app("app", *((names[i], names[(i + hop) % size], 10**6 * (i + hop)) for i, hop in hops))
+
+
+def placed(network: Network, app: App) -> Placement:
+    hosts = network.names
+    assignment = {task.name: hosts[i % len(hosts)] for i, task in enumerate(app.task)}
+    return builders.placement(assignment, app.name, method="by hand", completion_s=2.0)
+
+
+class Page(HTMLParser):
+    """Checks that tags nest, and collects what refers to other files, and the data of the grids."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.outside: list[str] = []
+        self.data: dict[str, Any] = {}
+        self.words: list[str] = []
+        self._reading = ""
+        self.text = path.read_text()
+        self.feed(self.text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.outside += [v for k in ("src", "href") if (v := given.get(k)) and not v.startswith("data:")]
+        if tag not in TAGS_WITHOUT_END:
+            self.open.append(tag)
+        if given.get("type") == "application/json":
+            self._reading = given.get("id") or ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in TAGS_WITHOUT_END:
+            assert self.open.pop() == tag
+        self._reading = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._reading:
+            self.data[self._reading] = json.loads(data)
+        elif data.strip() and not {"script", "style", "svg"} & set(self.open):
+            self.words.append(f"{self.open[-1]}: {' '.join(data.split())}")
+
+
+@pytest.mark.parametrize("size", [1, 3, 10, 64, 200])
+@pytest.mark.parametrize("name", ["vm{}", "compute-node-with-a-long-name-{:03d}.zone-b.prod.example.internal"])
+def test_labels_keep_clear_of_each_other(size: int, name: str) -> None:
+    names = [name.format(i)[:63] for i in range(size)]
+    rates = np.random.default_rng(0).uniform(1, 1000, (size, size))
+    drawn = grid(names, rates, "Mbit/s")
+    assert len(set(drawn.names)) == size
+    assert max(map(len, drawn.names)) <= LETTERS
+    assert drawn.cell * drawn.step >= LABEL_PX  # from one label to the next; a label is 11 high
+    network = model(measured(names)) if size > 1 else None
+    if network is not None:
+        app = ranks(2 * size)
+        placement = placed(network, app)
+        circle = ring(network, placement, host_bytes([app], placement), 2.0)
+        x, y = circle.nodes[0].x, circle.nodes[0].y
+        assert 2 * pi * float(np.hypot(x, y)) / size >= SPACING_PX - 1e-9
+        left, top, width, height = circle.box
+        assert all(left < n.x < left + width and top < n.y < top + height for n in circle.nodes)
+
+
+def test_only_hosts_with_tasks_are_drawn_of_many() -> None:
+    network = model(measured([f"h{i}" for i in range(CROWD + 6)]))
+    app = ranks(4)
+    placement = placed(network, app)
+    assert [node.label for node in ring(network, placement, {}, 1.0).nodes] == [f"h{i} · 1" for i in range(4)]
+
+
+def test_names_are_shortened_to_what_tells_them_apart() -> None:
+    assert shortened(["a.zone.cloud", "b.zone.cloud"]) == ["a", "b"]
+    assert shortened(["only.zone.cloud"]) == ["only.zone.cloud"]
+    assert shortened(["node-" * 8 + "1", "node-" * 8 + "2"]) == ["…1", "…2"]
+    assert shortened(["x" * 63, "y" * 63]) == ["x" * 11 + "…" + "x" * 12, "y" * 11 + "…" + "y" * 12]
+
+
+def test_the_page_is_one_file_with_date_version_and_every_pair(tmp_path: Path) -> None:
+    past = measured(["a", "b", "c"])
+    network, app = model(past), ranks(4)
+    outcome = Outcome(placed(network, app), measured_s=2.5, simulated_s=2.2)
+    path = tmp_path / "r.html"
+    report(path, network, history=past, apps=[app], outcomes=[outcome], facts={"seed": "7"}, made_s=0.0)
+    page = Page(path)
+    assert page.outside == []
+    assert re.search(r"Made 1970-01-01 00:00:00 UTC by gavotte \d+\.\d+", page.text)
+    assert "2.500 s" in page.text
+    assert "by hand" in page.text
+    assert "<dt>seed</dt><dd>7</dd>" in page.text
+    told = {line["label"]: line for line in page.data["rates"]["told"]}
+    rate = network.rate_bps[0][1]
+    assert rate is not None
+    assert told["rate"]["values"][1] == pytest.approx(rate / 1e6, rel=1e-3)
+    low = network.rate_low_bps[0][1]
+    assert low is not None
+    assert told["95 % interval"]["values"][1] == pytest.approx(low / 1e6, rel=1e-3)
+    assert told["95 % interval"]["high"][1] == pytest.approx(rate**2 / low / 1e6, rel=1e-3)
+    assert told["snapshots"]["values"][1] == 4
+
+
+def test_what_is_read_on_the_page(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    past, app = measured(["a", "b", "c"]), ranks(3)
+    network = model(past)
+    outcomes = [Outcome(placed(network, app), 3.0, 2.5), Outcome(placed(network, app), None)]
+    path = tmp_path / "page.html"
+    report(path, network, history=past, apps=[app], outcomes=outcomes, title="A title", facts={"seed": "7"}, made_s=0.0)
+    assert "\n".join(Page(path).words).replace(_core.version(), "VERSION") == snapshot
+
+
+def test_doubtful_cells_are_marked_and_say_why(tmp_path: Path) -> None:
+    rates = np.full((1, 3, 3), 1e7)
+    past = builders.history(rates)
+    proof = Proof.empty(rates.shape)
+    verdict = np.ones(rates.shape, dtype=np.int64)
+    verdict[0, 0, 1] = 2  # host-limited
+    past = replace(past, proof=replace(proof, verdict=verdict, low_Bps=rates * 0.99, high_Bps=rates * 1.01))
+    network = model(past)
+    rows = [list(row) for row in network.rate_low_bps]
+    rows[1][2] = 1e6
+    network = network.model_copy(update={"rate_low_bps": rows})
+    report(tmp_path / "r.html", network, history=past)
+    page = Page(tmp_path / "r.html")
+    told = page.data["rates"]["told"]
+    words = next(line for line in told if line["words"])
+    says = [words["words"][code] for code in words["values"]]
+    assert says[1] == "a lower bound: a host was the limit"
+    assert says[5] == "wide interval"
+    assert says[2] == "the path was the limit"
+    marks = re.search(r'<path d="(M[^"]*)" fill="#e8336d"', page.text)
+    assert marks is not None
+    assert marks[1].count("M") == 2
+    assert "6 of 6 known, 2 doubtful" in page.text
+
+
+def test_strange_names_stay_text(tmp_path: Path) -> None:
+    network, app = model(measured(["a", "b", "c"])), ranks(4, task="$_$<b>&{}")
+    report(tmp_path / "r.html", network, apps=[app], outcomes=[Outcome(placed(network, app))], title="</script>")
+    assert "$_$&lt;b&gt;&amp;0" in Page(tmp_path / "r.html").text
+    report(tmp_path / "r.html", network, apps=[app], title="</script>")
+    assert Page(tmp_path / "r.html").data["traffic-1"]["names"] == [f"$_$<b>&{i}" for i in range(4)]
+
+
+def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
+    past = measured(["a", "b", "c"])
+    network, app = model(past), ranks(4)
+    path = tmp_path / "r.html"
+    with pytest.raises(GavotteError, match="host `c` of the Network is not in the History"):
+        report(path, network, history=past.without(["c"]))
+    with pytest.raises(GavotteError, match="application `app`"):
+        report(path, network, outcomes=[Outcome(placed(network, app))])
+    fewer = model(past.without(["c"]))
+    with pytest.raises(GavotteError, match="is placed on `c`, which is not a host of the network"):
+        report(path, fewer, apps=[app], outcomes=[Outcome(placed(network, app))])
+    assert not path.exists()

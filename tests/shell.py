@@ -1,0 +1,39 @@
+"""The command as users call it, and waiting for what another process does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+GAVOTTE = Path(sys.executable).with_name("gavotte")
+
+
+def gavotte(*words: str | Path, timeout: float = 110, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Runs the command to its end, whatever its status; options as of `subprocess.run`."""
+    line = [GAVOTTE, *words]
+    return subprocess.run(line, capture_output=True, text=True, timeout=timeout, check=False, **options)
+
+
+def until(happened: Callable[[], object], deadline_s: float = 30.0) -> None:
+    """Waits for what is bound to happen; a machine that others load may take its time."""
+    end = time.monotonic() + deadline_s
+    while not happened():
+        assert time.monotonic() < end, "it never came to that"
+        time.sleep(0.02)
+
+
+def processes_of(mark: object) -> dict[int, str]:
+    """Living processes, but for this one, with a text in their environment: number to command line."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            with suppress(OSError):
+                if str(mark).encode() in (folder / "environ").read_bytes():
+                    found[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
+    return found

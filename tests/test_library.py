@@ -1,0 +1,103 @@
+"""What `import gavotte` gives: all of it, at once, on first use, and told on one page."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from tests.builders import app, network
+
+import gavotte
+from gavotte.tables import Tabular
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    """tools/library-page, which has no ending."""
+    path = str(ROOT / "tools" / "library-page")
+    loader = importlib.machinery.SourceFileLoader("library_page", path)
+    spec = importlib.util.spec_from_loader("library_page", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_what_the_docstrings_say(tool: ModuleType) -> None:
+    assert tool.PAGE.read_text() == tool.page(), "run: tools/library-page"
+
+
+def test_each_public_function_tells_all_its_arguments(tool: ModuleType) -> None:
+    silent = []
+    for room in tool.LOOP.split():
+        for name, where in tool.exported(f"gavotte.{room}"):
+            node = tool.defined(where, name)
+            if node is None or not hasattr(node, "args"):
+                continue
+            told = "\n".join(tool.text(node))
+            if "those of `" in told:
+                continue
+            names = [each.arg for each in (*node.args.args, *node.args.kwonlyargs)]
+            silent += [f"{room}.{name}: {each}" for each in names if f"`{each}`" not in told and len(names) > 2]
+    assert silent == []
+
+
+def test_the_glossary_names_what_there_is() -> None:
+    """Its third column says where each word is defined."""
+    for line in (ROOT / "docs" / "reference" / "glossary.md").read_text().splitlines():
+        cells = line.split(" | ")
+        for name in re.findall(r"`([a-z]+(?:\.\w+)+)`", cells[2]) if len(cells) == 4 else ():
+            if not name.endswith(".proto"):
+                found = pkgutil.resolve_name(f"gavotte.{name.rpartition('.')[0]}")
+                own = name.rpartition(".")[2]
+                fields = getattr(found, "model_fields", {})
+                assert own in fields or hasattr(found, own) or pkgutil.resolve_name(f"gavotte.{name}"), name
+
+
+def test_all_is_there_on_first_use() -> None:
+    for name in set(gavotte.__all__) - {"mpi"}:  # importing that starts MPI
+        assert getattr(gavotte, name) is not None
+    assert set(gavotte.__all__) <= set(dir(gavotte))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = gavotte.nothing
+
+
+def test_importing_it_loads_nothing_heavy() -> None:
+    heavy = "{'numpy', 'pydantic', 'grpc', 'pandas', 'matplotlib'} & set(sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import gavotte, sys; print({heavy})"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "set()\n"
+
+
+def test_results_turn_into_numpy_and_pandas() -> None:
+    rates = np.array([[np.nan, 1e9, 2e9], [3e9, np.nan, 4e9], [5e9, 6e9, np.nan]])
+    cloud = network(3, rates, 1e-4)
+    job = app("job", ("a", "b", 10), ("b", "a", 20, 1), ("a", "b", 5, 1))
+    assert np.array_equal(
+        cloud.to_numpy(), [[np.nan, 1e9, 2e9], [3e9, np.nan, 4e9], [5e9, 6e9, np.nan]], equal_nan=True
+    )
+    assert np.isnan(cloud.to_numpy("excess")).all()
+    assert np.array_equal(job.to_numpy(), [[0, 15], [20, 0]])
+    placed = gavotte.place.place(cloud, [job], "greedy")
+    explained = gavotte.place.explain(cloud, [job], placed)
+    tables: list[tuple[Tabular, list[str]]] = [
+        (cloud, ["source", "target", "rate_bps", "latency_s"]),
+        (job, ["source", "target", "bytes", "phase"]),
+        (placed, ["task", "host"]),
+        (explained, ["link", "phase", "bytes", "load_bytes", "rate_bps", "seconds", "slack_s"]),
+    ]
+    for each, columns in tables:
+        frame = each.to_frame()
+        assert len(frame) == len(each.to_records())
+        assert list(frame.columns) == columns or len(frame) == 0
