@@ -116,7 +116,7 @@ def calibrate(
     errors: dict[tuple[int, int, int], list[float]] = {shape: [] for shape in shapes}
     compared = 0
     budget = Budget(max_bytes=0, max_seconds=len(chosen) * (bulk_s + len(shapes) * TRAIN_S) + 60)
-    with enrolled(inventory, budget) as fleet:
+    with enrolled(inventory, budget, purpose="measure calibrate") as fleet:
         for done, (source, target) in enumerate(chosen, start=1):
             if source in fleet.missing or target in fleet.missing:
                 continue

@@ -130,7 +130,8 @@ def cross(
         [Step(source, target, pb.Probe(bulk=pb.Bulk(seconds=seconds, flows=n, congestion=CONGESTION, bin_s=BIN_S)))]
         for n in flows
     ]
-    with enrolled(ends, Budget(max_bytes=0, max_seconds=len(flows) * seconds + 60)) as fleet:
+    budget = Budget(max_bytes=0, max_seconds=len(flows) * seconds + 60)
+    with enrolled(ends, budget, purpose="measure cross") as fleet:
         if fleet.missing:
             name, reason = next(iter(fleet.missing.items()))
             raise AgentError(f"{name}: {reason}")

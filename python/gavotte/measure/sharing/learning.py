@@ -103,7 +103,7 @@ def learn_sharing(
         max_bytes=0 if limits.bytes is None else limits.bytes // len(history.hosts),
         max_seconds=4 * (cost.seconds + TRACE_S) + 120.0,
     )
-    with enrolled(mine, budget) as fleet:
+    with enrolled(mine, budget, purpose="measure sharing") as fleet:
         if len(fleet.hosts) < 3:
             raise AgentError(f"only {len(fleet.hosts)} agents can be used, but the experiments need three hosts")
         unknown = (history.hops == 0) & ~np.eye(len(history.hosts), dtype=bool)

@@ -51,7 +51,7 @@ def solve_ilp(instance: Instance, *, limit_s: float, seed: int) -> Solution:
         )
     if not answer["solution"]:
         raise GavotteError(
-            f"ilp finds no placement within {limit_s:.3g} s", hint="give it more time, or use --method optimal"
+            f"ilp found no placement within {limit_s:.3g} s", hint="raise --time-limit, or use --method optimal"
         )
     values = answer["solution"]
     hosts = [max(at, key=lambda host, at=at: values[at[host]]) for at in program.at]  # type: ignore[misc]
