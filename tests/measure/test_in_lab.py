@@ -47,6 +47,14 @@ def test_bulk_tcp(small_cloud: lab.Session) -> None:
         assert rate[source, target] == pytest.approx(EGRESS_BPS[source] * GOODPUT_PER_WIRE, rel=0.15)
 
 
+def test_ping_pong_tells_each_direction_apart(small_cloud: lab.Session) -> None:
+    # 100 Mbit/s to and 150 fro read 120 in both while the whole message came back.
+    result = measure(read_inventory(small_cloud.hosts_file), method="pingpong", pairs=[("a", "c"), ("c", "a")])
+    rate = 8 * result.history.beta_Bps[0]
+    assert rate[0, 2] == pytest.approx(EGRESS_BPS[0] * GOODPUT_PER_WIRE, rel=0.08)
+    assert rate[2, 0] == pytest.approx(EGRESS_BPS[2] * GOODPUT_PER_WIRE, rel=0.08)
+
+
 def test_a_host_without_an_agent_is_named_and_the_rest_is_measured(small_cloud: lab.Session) -> None:
     inventory = read_inventory(small_cloud.hosts_file)
     gone = inventory.host[1].model_copy(update={"agent": "unix:/nonexistent.sock"})

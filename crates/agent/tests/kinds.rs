@@ -95,7 +95,8 @@ async fn every_message_of_a_ping_pong_is_timed() {
     );
     assert!(result.sizes.iter().flat_map(|size| &size.seconds).all(|s| *s > 0.0));
     assert_eq!(reply.bytes_sent, 6 * 100_001);
-    assert_eq!(agents[1].release().await, reply.bytes_sent);
+    // A byte for each message.
+    assert_eq!(agents[1].release().await, 12);
 }
 
 #[tokio::test(flavor = "multi_thread")]

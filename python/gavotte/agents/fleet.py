@@ -25,7 +25,7 @@ from gavotte.formats.inventory import Host, Inventory
 
 logger = logging.getLogger(__name__)
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Must equal the agent's: grows with every incompatible change of `proto/`."""
 
 LEASE_S = 10.0

@@ -55,10 +55,8 @@ class Answer:
 
     @property
     def bytes_sent(self) -> int:
-        """Payload that the probe cost both hosts: of a ping-pong, the answers too."""
-        if self.reply is None:
-            return 0
-        return self.reply.bytes_sent * (2 if self.reply.HasField("ping_pong") else 1)
+        """Payload that the probe cost its sender; answers are a byte each."""
+        return 0 if self.reply is None else self.reply.bytes_sent
 
     def checked(self) -> pb.ProbeReply:
         """The reply, if it has a result.

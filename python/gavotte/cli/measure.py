@@ -13,13 +13,13 @@ import typer
 
 from gavotte.cli.budget import read_limits
 from gavotte.cli.options import Budget, DryRun, Hosts, Json, MaybeHosts, PricePerGb, Seed
-from gavotte.cli.output import emit_json, emit_table, note, progress
+from gavotte.cli.output import emit_json, emit_table, json_text, note, progress
 from gavotte.cli.sharing import document, experiment, sharing
 from gavotte.formats.history import VERDICTS, Floats, History, Proof
 from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
-    from gavotte.measure import Measurement
+    from gavotte.measure import Measurement, Method
     from gavotte.measure.methods import Engine
 
 DEFAULT = "train"
@@ -52,6 +52,19 @@ def paths(
     engine: Annotated[
         str, typer.Option("--engine", help="Who sends and counts, for bulk: gavotte, or the hosts' own iperf3.")
     ] = "gavotte",
+    bursts: Annotated[
+        int | None, typer.Option("--bursts", help="Bursts of a train, for choreo (10).", min=1, max=1000, metavar="K")
+    ] = None,
+    packets: Annotated[
+        int | None,
+        typer.Option("--packets", help="Packets of a burst, for choreo (200).", min=2, max=20_000, metavar="B"),
+    ] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            "--calibration", help="Take both from this file of `gavotte measure calibrate -o`.", metavar="C.json"
+        ),
+    ] = None,
     count: Annotated[int, typer.Option("--count", help="Number of snapshots.", min=1, metavar="N")] = 1,
     every: Annotated[
         float, typer.Option("--every", help="Time between the starts of two snapshots.", min=0, metavar="SECONDS")
@@ -119,7 +132,10 @@ def paths(
         raise GavotteError("--sharing needs the rate of every pair", hint="leave out --pairs")
     if store is not None and series is None:
         raise GavotteError("--store needs a series", hint="name one with --series")
-    how = bulk(flows=flows, seconds=seconds, engine=_engine(engine)) if method == "bulk" else METHODS[method]
+    if method == "bulk":
+        how = bulk(flows=flows, seconds=seconds, engine=_engine(engine))
+    else:
+        how = _trains(method, bursts, packets, calibration) or METHODS[method]
     known = read_network(network) if network is not None else None
     some = None if pairs is None else _some(pairs, inventory.names, seed)
     todo = plan_measurement(inventory.names, how, count=count, every_s=every, seed=seed, known=known, pairs=some)
@@ -259,24 +275,51 @@ def calibrate(
     bulk_s: Annotated[
         float, typer.Option("--bulk-s", help="Duration of bulk TCP on each path.", min=0.5, max=60, metavar="SECONDS")
     ] = 3.0,
+    bursts: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--bursts", help="K to try; may be repeated. 10, 20 and 50 if left out.", min=1, max=1000, metavar="K"
+        ),
+    ] = None,
+    packets: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--packets", help="B to try; may be repeated. 50 to 4000 if left out.", min=2, max=20_000, metavar="B"
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write what was found, for `measure --calibration`.", metavar="C.json"),
+    ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Find the Choreo trains (K bursts of B packets) that agree with bulk TCP on this network (section 4.1)."""
     from gavotte.agents import resolve_hosts
+    from gavotte.formats.reading import write_text
+    from gavotte.measure.calibrate import BURSTS, PACKETS
     from gavotte.measure.calibrate import calibrate as compare
 
     with progress("calibrating") as advance:
-        found = compare(resolve_hosts(hosts), paths=paths, bulk_s=bulk_s, seed=seed, progress=advance)
-    if as_json:
-        emit_json(
-            {
-                "trains": found.to_records(),
-                "best": None if found.best is None else vars(found.best),
-                "paths": found.paths,
-                "seed": found.seed,
-            }
+        found = compare(
+            resolve_hosts(hosts),
+            bursts=bursts or BURSTS,
+            packets=packets or PACKETS,
+            paths=paths,
+            bulk_s=bulk_s,
+            seed=seed,
+            progress=advance,
         )
+    told = {
+        "trains": found.to_records(),
+        "best": None if found.best is None else vars(found.best),
+        "paths": found.paths,
+        "seed": found.seed,
+    }
+    if output is not None:
+        write_text(output, json_text(told))
+    if as_json:
+        emit_json(told)
         return
     rows = [
         [
@@ -289,7 +332,9 @@ def calibrate(
     ]
     emit_table(["K x B x payload", "mean error", "paths", "bytes per path"], rows)
     if found.best is not None:
-        note(f"use {found.best.bursts} bursts of {found.best.packets} packets: {100 * found.best.mean_error:.1f} % off")
+        best = found.best
+        how = f"--calibration {output}" if output else f"--bursts {best.bursts} --packets {best.packets}"
+        note(f"{100 * best.mean_error:.1f} % off: gavotte measure --method choreo {how}")
 
 
 def _some(text: str, names: list[str], seed: int) -> list[tuple[str, str]]:
@@ -303,6 +348,24 @@ def _some(text: str, names: list[str], seed: int) -> list[tuple[str, str]]:
         )
     degree = usual_degree(len(names)) if text == "sparse" else int(text)
     return [(names[i], names[j]) for i, j in np.argwhere(random_rings(len(names), degree, seed=seed))]
+
+
+def _trains(method: str, bursts: int | None, packets: int | None, calibration: Path | None) -> Method | None:
+    """Choreo's trains of the shape asked for; None where none is."""
+    from gavotte.errors import GavotteError
+    from gavotte.measure import choreo
+    from gavotte.measure.calibrate import calibrated
+    from gavotte.measure.methods import BURST_PACKETS, BURSTS
+
+    if bursts is None and packets is None and calibration is None:
+        return None
+    if method != "choreo":
+        raise GavotteError("only choreo has bursts of packets", hint="add --method choreo")
+    if calibration is None:
+        return choreo(bursts=bursts or BURSTS, packets=packets or BURST_PACKETS)
+    if bursts is not None or packets is not None:
+        raise GavotteError("--calibration has bursts and packets already", hint="leave out --bursts and --packets")
+    return calibrated(calibration)
 
 
 def _stable(seed: int) -> Callable[[History], bool]:

@@ -37,7 +37,12 @@ def printable(text: str) -> str:
 
 def emit_json(content: Any) -> None:
     """Prints one JSON document on stdout; a number that is not finite becomes null."""
-    sys.stdout.write(json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stdout.write(json_text(content))
+
+
+def json_text(content: Any) -> str:
+    """What `emit_json` prints."""
+    return json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def emit_table(

@@ -2,7 +2,7 @@
 
 from gavotte.measure.journal import journal_path
 from gavotte.measure.measuring import Measurement, measure
-from gavotte.measure.methods import METHODS, Method, alpha_beta, bulk, jain_index
+from gavotte.measure.methods import METHODS, Method, alpha_beta, bulk, choreo, jain_index
 from gavotte.measure.planning import Cost, CostLimits, MeasurementPlan, plan_measurement
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Method",
     "alpha_beta",
     "bulk",
+    "choreo",
     "jain_index",
     "journal_path",
     "measure",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,23 @@ import numpy as np
 from gavotte.agents import Budget, enrolled
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Step, carry_out
-from gavotte.errors import AgentError, GavotteError
+from gavotte.errors import AgentError, FormatError, GavotteError
 from gavotte.formats.inventory import Inventory
-from gavotte.measure.methods import BURST_GAP_S, METHODS
+from gavotte.formats.reading import Emitted, parse_json, read_text, validate
+from gavotte.measure.methods import BURST_GAP_S, METHODS, Method, choreo
 from gavotte.tables import Tabular
 from gavotte.terms import Progress
 from gavotte.terms.goodput import UDP_PAYLOAD_BYTES
 
 BURSTS = (10, 20, 50)
-PACKETS = (50, 200, 500, 1000, 2000)
+PACKETS = (50, 200, 500, 1000, 2000, 4000)
 PAYLOADS = (UDP_PAYLOAD_BYTES,)
-"""K, B and P tried: the paper's Fig. 6 has K = 10, 20, 50 and B up to 4000 at P = 1472."""
+"""K, B and P tried: those of the paper's Fig. 6, which has B from 0 to 4000."""
 
 TRAIN_S = 5.0
-"""The longest that one train may take."""
+"""The longest that one train may take, as a rule."""
+SLOWEST_BPS = 100e6
+"""Trains of a path that is slower may take longer than is allowed for them."""
 
 GOOD_ERROR = 0.10
 """Mean error below which a train is good enough; the paper accepted 9 % on EC2."""
@@ -73,6 +77,34 @@ class Calibration(Tabular):
         return [vars(train) for train in self.trains]
 
 
+class _Shape(Emitted):
+    bursts: int
+    packets: int
+    payload_bytes: int = UDP_PAYLOAD_BYTES
+
+
+class _Found(Emitted):
+    best: _Shape | None
+
+
+def calibrated(path: str | Path) -> Method:
+    """The trains that a calibration found best, as a method to measure with.
+
+    Args:
+        path: what `gavotte measure calibrate --json` printed, or wrote with `-o`.
+
+    Raises:
+        FormatError: naming file, field and remedy.
+    """
+    best = validate(_Found, parse_json(read_text(path), str(path)), str(path)).best
+    if best is None:
+        raise FormatError(str(path), "best", "is null: no train answered", "calibrate again")
+    try:
+        return choreo(bursts=best.bursts, packets=best.packets, payload_bytes=best.payload_bytes)
+    except GavotteError as error:
+        raise FormatError(str(path), "best", str(error), "calibrate again") from None
+
+
 def calibrate(
     inventory: Inventory,
     *,
@@ -115,13 +147,14 @@ def calibrate(
     ]
     errors: dict[tuple[int, int, int], list[float]] = {shape: [] for shape in shapes}
     compared = 0
-    budget = Budget(max_bytes=0, max_seconds=len(chosen) * (bulk_s + len(shapes) * TRAIN_S) + 60)
+    longest_s = max(TRAIN_S, *(8 * k * b * p / SLOWEST_BPS for k, b, p in shapes))
+    budget = Budget(max_bytes=0, max_seconds=len(chosen) * (bulk_s + len(shapes) * longest_s) + 60)
     with enrolled(inventory, budget, purpose="measure calibrate") as fleet:
         for done, (source, target) in enumerate(chosen, start=1):
             if source in fleet.missing or target in fleet.missing:
                 continue
             schedule = [[Step(source, target, probe)] for probe in (bulk, *trains)]
-            answers = carry_out(fleet, schedule, round_s=bulk_s + TRAIN_S)
+            answers = carry_out(fleet, schedule, round_s=bulk_s + longest_s)
             replies = {answer.round: answer.reply for answer in answers if answer.reply and not answer.error}
             truth = replies.get(0)
             if truth is None:

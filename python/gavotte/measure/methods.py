@@ -11,12 +11,20 @@ from typing import Literal
 import numpy as np
 
 from gavotte.agents import agent_pb2 as pb
+from gavotte.errors import GavotteError
 from gavotte.terms.goodput import GOODPUT_PER_WIRE, UDP_PAYLOAD_BYTES
 
 BURSTS = 10
 BURST_PACKETS = 200
 BURST_GAP_S = 0.001
 """Choreo section 4.1: K = 10 bursts of B = 200 packets, 1 ms apart (its EC2 values)."""
+BURSTS_SET_UP_S = 0.12
+BURSTS_BPS = 300e6
+"""Only for the printed estimate of the time that a train takes."""
+
+MOST_BURSTS, MOST_PACKETS, MOST_TRAIN_PACKETS = 1_000, 20_000, 1_000_000
+PAYLOADS = range(44, 65_508)
+"""Of one train; agents refuse others. A packet holds a header of 44 bytes."""
 
 TYPICAL_TRAIN_BYTES = 5_000_000
 TRAIN_BYTES = 64_000_000
@@ -30,8 +38,9 @@ ASSUMED_RATE_BPS = 1e9
 
 PINGPONG_BYTES = (1, 1 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 8_000_000)
 PINGPONG_REPETITIONS = 1
-PINGPONG_PATH_BYTES = 2 * sum(PINGPONG_BYTES) * (PINGPONG_REPETITIONS + 1)
-"""RPCA section IV-B measures alpha with 1 byte and beta with 8 MB; the sizes between show whether a line fits."""
+PINGPONG_PATH_BYTES = (sum(PINGPONG_BYTES) + len(PINGPONG_BYTES)) * (PINGPONG_REPETITIONS + 1)
+"""RPCA section IV-B measures alpha with 1 byte and beta with 8 MB; the sizes between show whether a line fits. Each
+message is answered by one byte."""
 
 RateVerdict = Literal["path-limited", "host-limited", "bucket-not-exhausted", "unproven"]
 """What a rate stands for; all but the first are lower bounds, or, for `unproven`, nobody knows."""
@@ -119,6 +128,35 @@ def _read_choreo(reply: pb.ProbeReply) -> Reading:
     return Reading(goodput_bps=rate_bps, loss=lost / train.sent if train.sent else math.nan)
 
 
+def choreo(*, bursts: int = BURSTS, packets: int = BURST_PACKETS, payload_bytes: int = UDP_PAYLOAD_BYTES) -> Method:
+    """Choreo's trains as published, of any shape: `calibrate` tells which one suits a network (sections 3.1 and 4.1).
+
+    Args:
+        bursts: K.
+        packets: B, of each burst.
+        payload_bytes: P, UDP payload of a packet.
+
+    Raises:
+        GavotteError: for a shape that agents refuse.
+    """
+    fine = 1 <= bursts <= MOST_BURSTS and 2 <= packets <= MOST_PACKETS and bursts * packets <= MOST_TRAIN_PACKETS
+    if not fine or payload_bytes not in PAYLOADS:
+        raise GavotteError(
+            f"a train cannot have {bursts} bursts of {packets} packets of {payload_bytes} bytes",
+            hint=f"use 1 to {MOST_BURSTS} bursts of 2 to {MOST_PACKETS}, at most {MOST_TRAIN_PACKETS} in all",
+        )
+    size = bursts * packets * payload_bytes
+    train = pb.BurstTrain(bursts=bursts, packets=packets, payload_bytes=payload_bytes, gap_s=BURST_GAP_S)
+    return Method(
+        name="choreo",
+        probe=pb.Probe(burst_train=train),
+        bytes_per_path=size,
+        typical_bytes_per_path=size,
+        seconds_per_round=BURSTS_SET_UP_S + bursts * BURST_GAP_S + 8 * size / BURSTS_BPS,
+        read=_read_choreo,
+    )
+
+
 def _read_bulk(reply: pb.ProbeReply) -> Reading:
     rates = [8 * flow.bytes / flow.seconds for flow in reply.bulk.flows if flow.seconds > 0]
     return Reading(goodput_bps=reply.bulk.goodput_bps, jain=jain_index(rates) if len(rates) > 1 else math.nan)
@@ -151,10 +189,15 @@ def bulk(*, flows: int = 1, seconds: float = BULK_S, congestion: str = "cubic", 
 
 
 def _read_pingpong(reply: pb.ProbeReply) -> Reading:
-    """Latency from 1 byte, bandwidth from 8 MB (RPCA section IV-B), and how well a line explains what lies between."""
+    """Latency from 1 byte, bandwidth from 8 MB (RPCA section IV-B), and how well a line explains what lies between.
+
+    Each message is answered by one byte, whose way back takes half of what the message of one byte took there and back.
+    """
     times = {size.bytes: statistics.median(size.seconds) for size in reply.ping_pong.sizes if size.seconds}
     if PINGPONG_BYTES[0] not in times or PINGPONG_BYTES[-1] not in times:
         return refused("the ping-pong ended early")
+    back_s = times[PINGPONG_BYTES[0]] / 2
+    times = {size: max(seconds - back_s, 1e-9) for size, seconds in times.items()}
     largest = PINGPONG_BYTES[-1]
     _, _, residual = alpha_beta(list(times), list(times.values()))
     return Reading(goodput_bps=8 * largest / times[largest], alpha_s=times[PINGPONG_BYTES[0]], residual=residual)
@@ -212,18 +255,7 @@ METHODS: dict[str, Method] = {
             seconds_per_round=0.15,
             read=_read_train,
         ),
-        Method(
-            name="choreo",
-            probe=pb.Probe(
-                burst_train=pb.BurstTrain(
-                    bursts=BURSTS, packets=BURST_PACKETS, payload_bytes=UDP_PAYLOAD_BYTES, gap_s=BURST_GAP_S
-                )
-            ),
-            bytes_per_path=BURSTS * BURST_PACKETS * UDP_PAYLOAD_BYTES,
-            typical_bytes_per_path=BURSTS * BURST_PACKETS * UDP_PAYLOAD_BYTES,
-            seconds_per_round=0.2,
-            read=_read_choreo,
-        ),
+        choreo(),
         bulk(),
         Method(
             name="pingpong",
@@ -232,8 +264,8 @@ METHODS: dict[str, Method] = {
             ),
             bytes_per_path=PINGPONG_PATH_BYTES,
             typical_bytes_per_path=PINGPONG_PATH_BYTES,
-            # 8 MB to and fro at 100 Mbit/s, once more for warming up.
-            seconds_per_round=2.8,
+            # 8 MB at 100 Mbit/s, once more for warming up.
+            seconds_per_round=1.5,
             read=_read_pingpong,
         ),
     )
