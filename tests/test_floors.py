@@ -26,6 +26,7 @@ ROOMS = {
     "report",
     "simulate",
     "store",
+    "transfer",
 }
 FLOORS = [{"errors", "tables"}, {"formats"}, {"terms"}, {"agents", "_core"}, ROOMS, {"demo", "watch"}, {"cli"}]
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         run,
         simulate,
         store,
+        transfer,
         watch,
     )
     from gavotte.errors import AgentError, FormatError, GavotteError, InfeasibleError
@@ -80,6 +81,7 @@ __all__ = [
     "run",
     "simulate",
     "store",
+    "transfer",
     "watch",
     "write_app",
     "write_collective",

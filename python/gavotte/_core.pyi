@@ -38,6 +38,7 @@ __all__ = [
     "policies",
     "principal",
     "version",
+    "wss",
 ]
 
 _Floats = npt.NDArray[np.float64]
@@ -819,4 +820,15 @@ def ecef_tree(weights: _Floats, root: int) -> tuple[_Indices, _Indices]:
 
     Raises:
         ValueError: for weights that are no square, or a host that cannot be reached.
+    """
+
+def wss(network: Network, flows: Sequence[tuple[int, int, float]]) -> tuple[_Floats, float, str | None]:
+    """Rates of a shuffle in proportion to its bytes.
+
+    Args:
+        network: hosts and what joins them.
+        flows: source, target and bytes left of each.
+
+    Returns:
+        (F,) rates, inf = nothing limits that flow; the seconds after which all end; the link that decides them, if any.
     """

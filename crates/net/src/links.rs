@@ -4,7 +4,7 @@ use crate::network::{Network, Sharing};
 use crate::units::BitsPerSec;
 
 /// Something with a rate that several flows may share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Link {
     /// The path from one host to another.
     Pair {

@@ -11,6 +11,7 @@ mod network;
 mod problem;
 mod ring;
 mod topology;
+mod transfer;
 
 /// The compiled half of Gavotte; private, use the package's own modules.
 #[pyo3::pymodule(gil_used = false)]
@@ -31,6 +32,8 @@ mod _core {
     use crate::problem::{Problem, policies};
     #[pymodule_export]
     use crate::ring::{collective_ring, collective_ring_times};
+    #[pymodule_export]
+    use crate::transfer::wss;
 
     /// The version of the compiled module.
     #[pyfunction]

@@ -1,0 +1,11 @@
+//! Moves data among hosts, as pure code: no sockets, no clocks, and no randomness but by a seed.
+//!
+//! [`Fabric`] says which limited links lie between two ports. [`shuffle`] gives the flows of one transfer rates at which
+//! all end together, as early as any schedule could end them.
+//!
+//! Units: bit/s, bytes and seconds.
+
+mod fabric;
+pub mod shuffle;
+
+pub use fabric::{Fabric, Path};

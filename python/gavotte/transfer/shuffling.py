@@ -1,0 +1,62 @@
+"""Weighted shuffle scheduling (Orchestra, section 6.3): rates at which all flows of a shuffle end together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from gavotte import _core
+from gavotte.errors import GavotteError
+from gavotte.formats.network import Network
+
+Flow = tuple[str, str, float]
+"""Source and target host, and the bytes left."""
+
+
+def wss_rates(network: Network, flows: Sequence[Flow]) -> tuple[npt.NDArray[np.float64], float]:
+    """Rates in proportion to the bytes left, so that all flows end at the lower bound of the shuffle.
+
+    To be asked again as flows end or fall behind. A pair of unknown rate counts as
+    in `Network.cautious`.
+
+    Args:
+        network: hosts and what joins them.
+        flows: who sends how much to whom. Within a host that takes no time.
+
+    Returns:
+        (F,) bit/s, inf = nothing limits that flow, 0 = nothing is left of it; and the bound in seconds: the longest
+        time that any link needs for all that crosses it.
+
+    Raises:
+        GavotteError: for a host that the network does not have, or bytes below zero.
+    """
+    rates_bps, bound_s, _ = _wss(network, flows)
+    return rates_bps, bound_s
+
+
+def wss_bound(network: Network, flows: Sequence[Flow]) -> tuple[float, str | None]:
+    """The lower bound of a shuffle in seconds, and the link that decides it in words, None if nothing limits it.
+
+    Args:
+        network: hosts and what joins them.
+        flows: who sends how much to whom.
+
+    Raises:
+        GavotteError: for a host that the network does not have, or bytes below zero.
+    """
+    _, bound_s, link = _wss(network, flows)
+    return bound_s, link
+
+
+def _wss(network: Network, flows: Sequence[Flow]) -> tuple[npt.NDArray[np.float64], float, str | None]:
+    at = {name: index for index, name in enumerate(network.names)}
+    for source, target, left in flows:
+        for name in (source, target):
+            if name not in at:
+                raise GavotteError(f"`{name}` is not a host of the network", hint="use one that is")
+        if not 0 <= left < np.inf:
+            raise GavotteError(f"{left} bytes from `{source}` to `{target}`", hint="use a number from 0 on")
+    compiled = _core.Network(network.cautious())
+    return _core.wss(compiled, [(at[source], at[target], float(left)) for source, target, left in flows])

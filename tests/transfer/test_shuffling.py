@@ -1,0 +1,51 @@
+"""Rates of shuffles on a Network: Fig. 13 of the Orchestra paper, racks, and one line for each mistake."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.builders import MBIT, network
+
+from gavotte.errors import GavotteError
+from gavotte.transfer import wss_bound, wss_rates
+
+
+@pytest.mark.parametrize(("private", "seconds"), [(2, 4), (3, 6), (4, 8)])
+def test_fig_13_takes_what_the_paper_predicts(private: int, seconds: int) -> None:
+    cloud = network(2 * private + 3, egress_bps=8 * MBIT, ingress_bps=8 * MBIT)
+    names = cloud.names
+    *_, shared, one, other = names
+    flows = [(name, one, 1e6) for name in names[:private]] + [(name, other, 1e6) for name in names[private:-3]]
+    flows += [(shared, one, private * 1e6), (shared, other, private * 1e6)]
+    rates_bps, bound_s = wss_rates(cloud, flows)
+    assert bound_s == pytest.approx(seconds)
+    assert 8 * np.array([size for _, _, size in flows]) / rates_bps == pytest.approx([seconds] * len(flows))
+    assert wss_bound(cloud, flows)[0] == bound_s
+
+
+def test_the_links_of_racks_and_pairs_bind() -> None:
+    racks = [{"name": "rack0", "members": ["vm0", "vm1"], "up_bps": 4 * MBIT, "down_bps": 80 * MBIT}]
+    cloud = network(4, 2 * MBIT, egress_bps=8 * MBIT, groups=racks, sharing="groups")
+    assert wss_bound(cloud, [("vm0", "vm1", 1e6), ("vm1", "vm1", 5e6)]) == (4.0, "path from vm0 to vm1")
+    flows = [("vm0", "vm2", 1e6), ("vm0", "vm3", 1e6), ("vm1", "vm3", 1e6), ("vm2", "vm3", 0.0)]
+    assert wss_bound(cloud, flows) == (6.0, "up link of rack0")
+    assert list(wss_rates(cloud, flows)[0]) == pytest.approx([8e6 / 6] * 3 + [0.0])
+
+
+def test_within_a_host_there_is_no_limit() -> None:
+    rates_bps, bound_s = wss_rates(network(2, MBIT), [("vm0", "vm0", 1.0)])
+    assert (list(rates_bps), bound_s) == ([np.inf], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("flow", "said"),
+    [
+        (("vm0", "vm7", 1.0), "`vm7` is not a host of the network; use one that is"),
+        (("vm0", "vm1", -1.0), "-1.0 bytes from `vm0` to `vm1`; use a number from 0 on"),
+        (("vm0", "vm1", np.nan), "nan bytes from `vm0` to `vm1`; use a number from 0 on"),
+    ],
+)
+def test_mistakes_are_one_line(flow: tuple[str, str, float], said: str) -> None:
+    with pytest.raises(GavotteError) as caught:
+        wss_rates(network(2, MBIT), [flow])
+    assert str(caught.value) == said
