@@ -3,9 +3,9 @@
 mod support;
 
 use gavotte_agent::contract::agents::{
-    Bulk, BurstTrain, Failure, ProbeReply, probe::Kind, probe_reply::Result as Outcome,
+    Bulk, BurstTrain, Failure, ProbeReply, Transfer, probe::Kind, probe_reply::Result as Outcome,
 };
-use support::{Agent, Part, bulk, enrol, measure, replay, start, three, train, transfer};
+use support::{Agent, Part, bulk, enrol, measure, pace, replay, replay_telling, start, three, train, transfer};
 use tonic::Code;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -214,6 +214,37 @@ async fn a_replay_moves_every_byte_also_to_itself() {
     assert!(done_b.iter().all(|done| done.error.is_empty() && done.bytes == 10_000));
     assert!(done_b.iter().all(|done| done.finish_s >= done.start_s));
     assert_eq!((a.release().await, b.release().await), (5_000_001, 2_000_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_keeps_the_pace_that_its_controller_wants() {
+    let agents = three().await;
+    enrol(&agents).await;
+    let [a, _, _] = &agents;
+    let paced = |id, pace_bps| Transfer {
+        pace_bps,
+        ..transfer(id, "b", 10_000_000)
+    };
+    // At its first pace the second would take 80 s, longer than the replay may. A segment that is on its way keeps its time:
+    // on loopback it has 128 kB, here a second.
+    let replaying = replay_telling(a, "paced", vec![paced(1, 40_000_000), paced(2, 1_000_000)], 0.1)
+        .await
+        .unwrap();
+    assert_eq!(pace(a, "other", 2, 0).await.unwrap_err().code(), Code::NotFound);
+    start(a, "paced").await.unwrap();
+    pace(a, "paced", 2, 80_000_000).await.unwrap();
+    let (done, moved) = replaying.told().await;
+    assert!(done.iter().all(|done| done.error.is_empty()), "{done:?}");
+    // The first window leaves before the pacing begins.
+    assert!(done[0].finish_s - done[0].start_s > 1.5, "{done:?}");
+    assert!(moved.len() > 2 && moved.iter().all(|told| told.ids.len() == told.bytes.len()));
+    let last = |id| {
+        moved
+            .iter()
+            .rev()
+            .find_map(|told| told.ids.iter().position(|at| *at == id).map(|at| told.bytes[at]))
+    };
+    assert!(last(1) > Some(2_000_000) && last(1) <= Some(10_000_000), "{moved:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -550,28 +550,32 @@ class ProbeReply(_message.Message):
     def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., rtt_s: _Optional[float] = ..., hops: _Optional[int] = ..., started_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., error: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrainResult, _Mapping]] = ..., bulk: _Optional[_Union[BulkResult, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrainResult, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPongResult, _Mapping]] = ..., traceroute: _Optional[_Union[TracerouteResult, _Mapping]] = ..., echo: _Optional[_Union[EchoResult, _Mapping]] = ..., unreachable: bool = ..., sender_cpu: _Optional[float] = ..., receiver_cpu: _Optional[float] = ..., failure: _Optional[_Union[Failure, str]] = ...) -> None: ...
 
 class Transfer(_message.Message):
-    __slots__ = ("id", "target", "bytes")
+    __slots__ = ("id", "target", "bytes", "pace_bps")
     ID_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
+    PACE_BPS_FIELD_NUMBER: _ClassVar[int]
     id: int
     target: str
     bytes: int
-    def __init__(self, id: _Optional[int] = ..., target: _Optional[str] = ..., bytes: _Optional[int] = ...) -> None: ...
+    pace_bps: int
+    def __init__(self, id: _Optional[int] = ..., target: _Optional[str] = ..., bytes: _Optional[int] = ..., pace_bps: _Optional[int] = ...) -> None: ...
 
 class ReplayRequest(_message.Message):
-    __slots__ = ("run_id", "replay_id", "transfers", "congestion", "max_seconds")
+    __slots__ = ("run_id", "replay_id", "transfers", "congestion", "max_seconds", "report_s")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     REPLAY_ID_FIELD_NUMBER: _ClassVar[int]
     TRANSFERS_FIELD_NUMBER: _ClassVar[int]
     CONGESTION_FIELD_NUMBER: _ClassVar[int]
     MAX_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    REPORT_S_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     replay_id: str
     transfers: _containers.RepeatedCompositeFieldContainer[Transfer]
     congestion: str
     max_seconds: float
-    def __init__(self, run_id: _Optional[str] = ..., replay_id: _Optional[str] = ..., transfers: _Optional[_Iterable[_Union[Transfer, _Mapping]]] = ..., congestion: _Optional[str] = ..., max_seconds: _Optional[float] = ...) -> None: ...
+    report_s: float
+    def __init__(self, run_id: _Optional[str] = ..., replay_id: _Optional[str] = ..., transfers: _Optional[_Iterable[_Union[Transfer, _Mapping]]] = ..., congestion: _Optional[str] = ..., max_seconds: _Optional[float] = ..., report_s: _Optional[float] = ...) -> None: ...
 
 class Ready(_message.Message):
     __slots__ = ("connected",)
@@ -597,13 +601,25 @@ class TransferDone(_message.Message):
     failure: Failure
     def __init__(self, id: _Optional[int] = ..., start_s: _Optional[float] = ..., finish_s: _Optional[float] = ..., bytes: _Optional[int] = ..., retransmits: _Optional[int] = ..., error: _Optional[str] = ..., failure: _Optional[_Union[Failure, str]] = ...) -> None: ...
 
+class Moved(_message.Message):
+    __slots__ = ("time_s", "ids", "bytes")
+    TIME_S_FIELD_NUMBER: _ClassVar[int]
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    time_s: float
+    ids: _containers.RepeatedScalarFieldContainer[int]
+    bytes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, time_s: _Optional[float] = ..., ids: _Optional[_Iterable[int]] = ..., bytes: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class ReplayReply(_message.Message):
-    __slots__ = ("ready", "done")
+    __slots__ = ("ready", "done", "moved")
     READY_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
     ready: Ready
     done: TransferDone
-    def __init__(self, ready: _Optional[_Union[Ready, _Mapping]] = ..., done: _Optional[_Union[TransferDone, _Mapping]] = ...) -> None: ...
+    moved: Moved
+    def __init__(self, ready: _Optional[_Union[Ready, _Mapping]] = ..., done: _Optional[_Union[TransferDone, _Mapping]] = ..., moved: _Optional[_Union[Moved, _Mapping]] = ...) -> None: ...
 
 class StartRequest(_message.Message):
     __slots__ = ("run_id", "replay_id")
@@ -614,6 +630,22 @@ class StartRequest(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., replay_id: _Optional[str] = ...) -> None: ...
 
 class StartReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class PaceRequest(_message.Message):
+    __slots__ = ("run_id", "replay_id", "ids", "paces_bps")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REPLAY_ID_FIELD_NUMBER: _ClassVar[int]
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    PACES_BPS_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    replay_id: str
+    ids: _containers.RepeatedScalarFieldContainer[int]
+    paces_bps: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, run_id: _Optional[str] = ..., replay_id: _Optional[str] = ..., ids: _Optional[_Iterable[int]] = ..., paces_bps: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class PaceReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

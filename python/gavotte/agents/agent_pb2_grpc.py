@@ -69,6 +69,11 @@ class AgentStub(object):
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.StartRequest.SerializeToString,
                 response_deserializer=gavotte_dot_agents_dot_agent__pb2.StartReply.FromString,
                 _registered_method=True)
+        self.Pace = channel.unary_unary(
+                '/gavotte.agents.Agent/Pace',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.PaceRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.PaceReply.FromString,
+                _registered_method=True)
         self.Drop = channel.unary_unary(
                 '/gavotte.agents.Agent/Drop',
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.DropRequest.SerializeToString,
@@ -139,6 +144,13 @@ class AgentServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Pace(self, request, context):
+        """Changes the paces of a replay's transfers that were asked for with one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Drop(self, request, context):
         """Goes on without a peer that has vanished: every probe of this run with it fails at once, now and later, and no round
         waits for it.
@@ -198,6 +210,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Start,
                     request_deserializer=gavotte_dot_agents_dot_agent__pb2.StartRequest.FromString,
                     response_serializer=gavotte_dot_agents_dot_agent__pb2.StartReply.SerializeToString,
+            ),
+            'Pace': grpc.unary_unary_rpc_method_handler(
+                    servicer.Pace,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.PaceRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.PaceReply.SerializeToString,
             ),
             'Drop': grpc.unary_unary_rpc_method_handler(
                     servicer.Drop,
@@ -404,6 +421,33 @@ class Agent(object):
             '/gavotte.agents.Agent/Start',
             gavotte_dot_agents_dot_agent__pb2.StartRequest.SerializeToString,
             gavotte_dot_agents_dot_agent__pb2.StartReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Pace(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavotte.agents.Agent/Pace',
+            gavotte_dot_agents_dot_agent__pb2.PaceRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.PaceReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import logging
+import math
 import os
 import queue
 import secrets
@@ -294,6 +295,27 @@ class Fleet:
         for name, reply in self._ask("Start", dict.fromkeys(names, request)).items():
             if isinstance(reply, AgentError):
                 raise AgentError(f"the agent on {name} does not start: {reply}")
+
+    def pace(self, replay_id: str, paces: Mapping[str, Mapping[int, float]]) -> None:
+        """Changes the paces of transfers that run and began with one; those that have ended are passed over.
+
+        Args:
+            replay_id: whose transfers.
+            paces: sending host to transfer to bit/s of TCP payload; infinite = as TCP goes.
+        """
+        requests = {
+            host: pb.PaceRequest(
+                run_id=self.run_id,
+                replay_id=replay_id,
+                ids=list(own),
+                paces_bps=[0 if math.isinf(pace_bps) else max(1, round(pace_bps)) for pace_bps in own.values()],
+            )
+            for host, own in paces.items()
+        }
+        for host, reply in self._ask("Pace", requests).items():
+            if isinstance(reply, AgentError):
+                # Its replay has ended, or its stream tells what became of it.
+                logger.debug("%s: keeps its paces: %s", host, reply)
 
     def _ask(self, method: str, requests: Mapping[str, Any]) -> dict[str, Any]:
         """Calls one short method at several agents at once; gives each one's reply, or why there is none."""

@@ -16,51 +16,86 @@ CONNECT_S = 30.0
 """How long the transfers may take to connect."""
 
 
-def replay(
-    fleet: Fleet, transfers: Mapping[str, Sequence[pb.Transfer]], *, congestion: str, max_seconds: float
-) -> Iterator[tuple[str, pb.TransferDone | AgentError]]:
+class Replay:
     """Carries out transfers between hosts, any number of them from each.
 
     Args:
         fleet: enrolled agents, those of all hosts named.
-        transfers: sending host to its transfers.
+        transfers: sending host to its transfers, whose ids are unique in it.
         congestion: TCP congestion control of every connection.
         max_seconds: when to give up, from the start.
-
-    Yields:
-        (sending host, what became of a transfer); an `AgentError` where an agent fails. It is the last where that
-        keeps the others from starting.
+        report_s: how often each agent tells what has moved; 0 = never.
     """
-    replay_id = secrets.token_hex(8)
-    requests = {
-        source: pb.ReplayRequest(
-            run_id=fleet.run_id,
-            replay_id=replay_id,
-            transfers=own,
-            congestion=congestion,
-            max_seconds=max_seconds,
-        )
-        for source, own in transfers.items()
-    }
-    waiting = set(requests)
-    logger.info("run %s, replay %s: %d transfers", fleet.run_id, replay_id, sum(map(len, transfers.values())))
-    pending = {(source, transfer.id) for source, own in transfers.items() for transfer in own}
-    for source, reply in fleet.replay(requests, deadline_s=max_seconds + CONNECT_S):
-        if isinstance(reply, AgentError):
-            pending = {each for each in pending if each[0] != source}
-            yield source, reply
-            if source in waiting:
-                return
-        elif reply.HasField("ready"):
-            waiting.discard(source)
-            if not waiting:
-                try:
-                    fleet.start(requests, replay_id)
-                except AgentError as error:
-                    yield source, error
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        transfers: Mapping[str, Sequence[pb.Transfer]],
+        *,
+        congestion: str,
+        max_seconds: float,
+        report_s: float = 0.0,
+    ) -> None:
+        self._fleet = fleet
+        self._id = secrets.token_hex(8)
+        self._max_seconds = max_seconds
+        self._pending = {(source, transfer.id) for source, own in transfers.items() for transfer in own}
+        self._requests = {
+            source: pb.ReplayRequest(
+                run_id=fleet.run_id,
+                replay_id=self._id,
+                transfers=own,
+                congestion=congestion,
+                max_seconds=max_seconds,
+                report_s=report_s,
+            )
+            for source, own in transfers.items()
+        }
+
+    def pace(self, paces: Mapping[str, Mapping[int, float]]) -> None:
+        """Changes the paces of transfers that began with one: sending host to transfer to bit/s of TCP payload."""
+        own = {
+            source: {id_: pace_bps for id_, pace_bps in wanted.items() if (source, id_) in self._pending}
+            for source, wanted in paces.items()
+        }
+        self._fleet.pace(self._id, {source: wanted for source, wanted in own.items() if wanted})
+
+    def events(self) -> Iterator[tuple[str, pb.TransferDone | pb.Moved | AgentError]]:
+        """Starts them, once.
+
+        Yields:
+            (sending host, what became of a transfer, or what has moved); an `AgentError` where an agent fails. It is
+            the last where that keeps the others from starting.
+        """
+        waiting = set(self._requests)
+        logger.info("run %s, replay %s: %d transfers", self._fleet.run_id, self._id, len(self._pending))
+        for source, reply in self._fleet.replay(self._requests, deadline_s=self._max_seconds + CONNECT_S):
+            if isinstance(reply, AgentError):
+                self._pending = {each for each in self._pending if each[0] != source}
+                yield source, reply
+                if source in waiting:
                     return
-        elif (source, reply.done.id) in pending:
-            pending.remove((source, reply.done.id))
-            yield source, reply.done
-    for source in sorted({source for source, _ in pending}):
-        yield source, AgentError(f"agent on {source}: not all of its transfers were confirmed")
+            elif reply.HasField("ready"):
+                waiting.discard(source)
+                if not waiting:
+                    try:
+                        self._fleet.start(self._requests, self._id)
+                    except AgentError as error:
+                        yield source, error
+                        return
+            elif reply.HasField("moved"):
+                yield source, reply.moved
+            elif (source, reply.done.id) in self._pending:
+                self._pending.remove((source, reply.done.id))
+                yield source, reply.done
+        for source in sorted({source for source, _ in self._pending}):
+            yield source, AgentError(f"agent on {source}: not all of its transfers were confirmed")
+
+
+def replay(
+    fleet: Fleet, transfers: Mapping[str, Sequence[pb.Transfer]], *, congestion: str, max_seconds: float
+) -> Iterator[tuple[str, pb.TransferDone | AgentError]]:
+    """Carries out transfers as TCP goes, and yields the events of a `Replay` that tells nothing meanwhile."""
+    for source, event in Replay(fleet, transfers, congestion=congestion, max_seconds=max_seconds).events():
+        if not isinstance(event, pb.Moved):
+            yield source, event

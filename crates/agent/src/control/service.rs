@@ -11,8 +11,9 @@ use tracing::{Instrument, info, info_span};
 
 use crate::contract::agents::{
     DropReply, DropRequest, EnrolReply, EnrolRequest, Failure, HealthReply, HealthRequest, LogsReply, LogsRequest,
-    MeasureRequest, Neighbour, ProbeReply, ReleaseReply, ReleaseRequest, RenewReply, RenewRequest, ReplayReply,
-    ReplayRequest, StartReply, StartRequest, StatusReply, StatusRequest, agent_server::Agent,
+    MeasureRequest, Neighbour, PaceReply, PaceRequest, ProbeReply, ReleaseReply, ReleaseRequest, RenewReply,
+    RenewRequest, ReplayReply, ReplayRequest, StartReply, StartRequest, StatusReply, StatusRequest,
+    agent_server::Agent,
 };
 use crate::control::host;
 use crate::hold::HoldError;
@@ -139,10 +140,11 @@ impl Agent for Service {
             return Err(invalid(text));
         }
         let limit = replay::limit(request.max_seconds).map_err(invalid)?;
+        let every = replay::every(request.report_s).map_err(invalid)?;
         let job = hold.jobs.begin(&request.replay_id, "transfer")?;
         let (replies, stream) = mpsc::channel(PENDING_REPLIES);
         let span = info_span!("replay", run = hold.run_id, job = request.replay_id);
-        let work = replay::run(Arc::clone(&self.plane), hold, job, request, limit, replies);
+        let work = replay::run(Arc::clone(&self.plane), hold, job, request, (limit, every), replies);
         tokio::spawn(work.instrument(span));
         Ok(Response::new(ReceiverStream::new(stream)))
     }
@@ -151,6 +153,17 @@ impl Agent for Service {
         let request = request.into_inner();
         self.plane.holds.of(&request.run_id)?.jobs.start(&request.replay_id)?;
         Ok(Response::new(StartReply {}))
+    }
+
+    async fn pace(&self, request: Request<PaceRequest>) -> Result<Response<PaceReply>, Status> {
+        let request = request.into_inner();
+        if request.ids.len() != request.paces_bps.len() {
+            return Err(invalid("paces_bps: one for each id"));
+        }
+        let paces = request.ids.into_iter().zip(request.paces_bps).collect();
+        let hold = self.plane.holds.of(&request.run_id)?;
+        hold.jobs.pace(&request.replay_id, paces)?;
+        Ok(Response::new(PaceReply {}))
     }
 
     async fn drop(&self, request: Request<DropRequest>) -> Result<Response<DropReply>, Status> {

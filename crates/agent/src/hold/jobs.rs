@@ -1,6 +1,6 @@
 //! What runs on the agent: each job with its run, its kind and how far it has come, for as long as it lives.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -62,6 +62,9 @@ pub struct Sight {
     pub state: State,
 }
 
+/// Paces that a controller wants of a job's parts: id to bit/s, where 0 stands for none.
+pub type Paces = HashMap<u32, u64>;
+
 /// The jobs of all runs on the agent.
 pub type All = Arc<Mutex<Vec<Entry>>>;
 
@@ -87,6 +90,7 @@ pub struct Entry {
     id: String,
     kind: &'static str,
     state: watch::Sender<State>,
+    paces: watch::Sender<Paces>,
 }
 
 impl Jobs {
@@ -114,19 +118,35 @@ impl Jobs {
         if all.iter().any(|entry| entry.is(&self.own, id)) {
             return Err(JobError::Exists);
         }
-        let state = watch::Sender::new(State::Connecting);
+        let (state, paces) = (watch::Sender::new(State::Connecting), watch::Sender::default());
         all.push(Entry {
             owner: Arc::clone(&self.own),
             id: id.to_owned(),
             kind,
             state: state.clone(),
+            paces: paces.clone(),
         });
         Ok(Job {
             own: Arc::clone(&self.own),
             id: id.to_owned(),
             state,
+            paces,
             all: Arc::clone(&self.all),
         })
+    }
+
+    /// Changes the paces of some parts of a job.
+    ///
+    /// # Errors
+    /// When there is no such job.
+    pub fn pace(&self, id: &str, paces: Paces) -> Result<(), JobError> {
+        let all = lock(&self.all);
+        let entry = all.iter().find(|entry| entry.is(&self.own, id));
+        entry
+            .ok_or(JobError::Unknown)?
+            .paces
+            .send_modify(|now| now.extend(paces));
+        Ok(())
     }
 
     /// Starts a job that is ready.
@@ -211,6 +231,7 @@ pub struct Job {
     own: Arc<Owner>,
     id: String,
     state: watch::Sender<State>,
+    paces: watch::Sender<Paces>,
     all: All,
 }
 
@@ -231,6 +252,11 @@ impl Job {
     /// How far it has come, from now on.
     pub fn watch(&self) -> watch::Receiver<State> {
         self.state.subscribe()
+    }
+
+    /// The paces of its parts, from now on.
+    pub fn paces(&self) -> watch::Receiver<Paces> {
+        self.paces.subscribe()
     }
 }
 

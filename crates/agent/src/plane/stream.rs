@@ -79,7 +79,11 @@ pub async fn send_until(
     result.unwrap_or(Ok(()))
 }
 
-async fn send_some(stream: &TcpStream, reservation: &mut Reservation<'_>) -> Result<u64, WorkError> {
+/// Sends a part of what `reservation` holds, and tells how much.
+///
+/// # Errors
+/// When the connection fails.
+pub async fn send_some(stream: &TcpStream, reservation: &mut Reservation<'_>) -> Result<u64, WorkError> {
     let most = reservation.unspent().min(CHUNK_BYTES as u64) as usize;
     loop {
         stream.writable().await.map_err(WorkError::io("send"))?;

@@ -1,21 +1,26 @@
 //! Replays one phase of an application: connects all transfers, waits for the start, sends, and tells when each was
-//! confirmed by its receiver.
+//! confirmed by its receiver. Transfers may have paces, which their controller changes as it likes.
 
+use std::future;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use gavotte_probe::sockets::tcp;
+use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::interval;
 use tonic::{Status, async_trait};
 use tracing::{Instrument, error, info};
 
-use crate::contract::agents::{Ready, ReplayReply, ReplayRequest, Transfer, TransferDone, replay_reply::Event};
+use crate::contract::agents::{Moved, Ready, ReplayReply, ReplayRequest, Transfer, TransferDone, replay_reply::Event};
 use crate::contract::data::{Report, hello::Work};
 use crate::error::{WorkError, within};
 use crate::hold::Hold;
-use crate::hold::jobs::{Job, State};
+use crate::hold::jobs::{Job, Paces, State};
 use crate::plane::Plane;
 use crate::plane::dial::{Call, Connection};
 use crate::plane::pulse::Pulses;
@@ -31,6 +36,10 @@ pub const START_LIMIT: Duration = Duration::from_secs(120);
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Connections that are being made at one time; a whole phase at once would overflow the receivers' queues.
 const DIALS: usize = 64;
+/// What a paced transfer leaves unsent in the kernel: what it reports as moved is then at most so much ahead.
+const BACKLOG_BYTES: u32 = 128 << 10;
+/// Reports come no faster.
+const REPORT: Duration = Duration::from_millis(50);
 
 /// A deadline for the phase; 0 leaves it to the hold's.
 ///
@@ -44,13 +53,25 @@ pub fn limit(max_seconds: f64) -> Result<Duration, String> {
     }
 }
 
-/// Runs a replay and sends what happens to its transfers.
+/// A time between two reports; `None` where there are to be none.
+///
+/// # Errors
+/// Text that says what is wrong with it.
+pub fn every(report_s: f64) -> Result<Option<Duration>, String> {
+    match Duration::try_from_secs_f64(report_s) {
+        Ok(Duration::ZERO) => Ok(None),
+        Ok(every) => Ok(Some(every.max(REPORT))),
+        Err(_) => Err(format!("report_s: not {report_s}")),
+    }
+}
+
+/// Runs a replay, within a limit and with a report every so often, and sends what happens to its transfers.
 pub async fn run(
     plane: Arc<Plane>,
     hold: Arc<Hold>,
     job: Job,
     request: ReplayRequest,
-    limit: Duration,
+    (limit, every): (Duration, Option<Duration>),
     replies: mpsc::Sender<Result<ReplayReply, Status>>,
 ) {
     let whole = Arc::new(Common {
@@ -60,14 +81,16 @@ pub async fn run(
         limit,
         dials: Semaphore::new(DIALS),
         state: job.watch(),
+        paces: job.paces(),
         pulses: Pulses::default(),
     });
+    let mut ledger = Ledger::default();
     let (connected, mut connections) = mpsc::unbounded_channel();
     let mut transfers = JoinSet::new();
     for transfer in request.transfers {
         let whole = Arc::clone(&whole);
-        let connected = connected.clone();
-        transfers.spawn(async move { whole.transfer(&transfer, connected).await }.in_current_span());
+        let (connected, moved) = (connected.clone(), ledger.open(transfer.id));
+        transfers.spawn(async move { whole.transfer(&transfer, &moved, connected).await }.in_current_span());
     }
     info!(transfers = transfers.len(), "replay begins");
     drop(connected);
@@ -79,18 +102,65 @@ pub async fn run(
         }
         job.ready();
         say(&replies, Event::Ready(Ready { connected: count })).await?;
-        while let Some(ended) = transfers.join_next().await {
-            match ended {
-                Ok(done) => say(&replies, Event::Done(done)).await?,
-                Err(error) => error!(%error, "a transfer broke off"),
+        let mut ticks = every.map(interval);
+        loop {
+            let tick = async {
+                match &mut ticks {
+                    Some(ticks) => _ = ticks.tick().await,
+                    None => future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                ended = transfers.join_next() => match ended {
+                    Some(Ok(done)) => say(&replies, Event::Done(done)).await?,
+                    Some(Err(error)) => error!(%error, "a transfer broke off"),
+                    None => break Some(()),
+                },
+                () = tick => {
+                    let begun = *whole.state.borrow();
+                    if let State::Running(begun) = begun {
+                        say(&replies, Event::Moved(ledger.report(begun.elapsed()))).await?;
+                    }
+                }
             }
         }
-        Some(())
     };
     tokio::select! {
         _ = telling => {}
         // Nobody listens: dropping the set stops every transfer.
         () = replies.closed() => info!("nobody listens any more"),
+    }
+}
+
+/// What each transfer has handed to its connection.
+#[derive(Debug, Default)]
+struct Ledger {
+    lines: Vec<(u32, Arc<AtomicU64>, u64)>,
+}
+
+impl Ledger {
+    fn open(&mut self, id: u32) -> Arc<AtomicU64> {
+        let moved = Arc::new(AtomicU64::new(0));
+        self.lines.push((id, Arc::clone(&moved), 0));
+        moved
+    }
+
+    /// Those that have moved since the last report.
+    fn report(&mut self, since: Duration) -> Moved {
+        let mut report = Moved {
+            time_s: since.as_secs_f64(),
+            ..Moved::default()
+        };
+        for (id, moved, told) in &mut self.lines {
+            let bytes = moved.load(Ordering::Relaxed);
+            if bytes != *told {
+                *told = bytes;
+                report.ids.push(*id);
+                report.bytes.push(bytes);
+            }
+        }
+        report
     }
 }
 
@@ -130,16 +200,25 @@ struct Common {
     limit: Duration,
     dials: Semaphore,
     state: watch::Receiver<State>,
+    paces: watch::Receiver<Paces>,
     pulses: Pulses,
 }
 
 impl Common {
-    async fn transfer(&self, transfer: &Transfer, connected: mpsc::UnboundedSender<()>) -> TransferDone {
+    async fn transfer(
+        &self,
+        transfer: &Transfer,
+        moved: &AtomicU64,
+        connected: mpsc::UnboundedSender<()>,
+    ) -> TransferDone {
         let mut done = TransferDone {
             id: transfer.id,
             ..TransferDone::default()
         };
-        let result = self.hold.during(self.attempt(transfer, connected, &mut done)).await;
+        let result = self
+            .hold
+            .during(self.attempt(transfer, moved, connected, &mut done))
+            .await;
         if let Err(error) = result {
             done.set_failure(error.failure());
             done.error = error.to_string();
@@ -151,6 +230,7 @@ impl Common {
     async fn attempt(
         &self,
         transfer: &Transfer,
+        moved: &AtomicU64,
         connected: mpsc::UnboundedSender<()>,
         done: &mut TransferDone,
     ) -> Result<(), WorkError> {
@@ -172,9 +252,19 @@ impl Common {
             ..
         }) = connection
         {
+            let paced = self.paced(transfer, &stream)?;
             let sending = async {
-                stream::send_all(&stream, &mut reservation).await?;
+                while reservation.unspent() > 0 {
+                    moved.fetch_add(stream::send_some(&stream, &mut reservation).await?, Ordering::Relaxed);
+                }
                 Ok::<Report, WorkError>(channel.receive(&mut stream).await?)
+            };
+            let sending = async {
+                tokio::select! {
+                    biased;
+                    sent = sending => sent,
+                    error = paced => Err(error),
+                }
             };
             let limit = self.limit.saturating_sub(start.elapsed());
             let sent = within("send and confirm", limit, self.watching(peer, sending)).await;
@@ -215,6 +305,41 @@ impl Common {
         call.dial().await
     }
 
+    /// Keeps a transfer at the pace that its controller wants, if it began with one; ends only when it cannot.
+    fn paced(
+        &self,
+        transfer: &Transfer,
+        stream: &TcpStream,
+    ) -> Result<impl Future<Output = WorkError> + use<>, WorkError> {
+        let (id, mut pace_bps) = (transfer.id, transfer.pace_bps);
+        let socket: Option<OwnedFd> = if pace_bps == 0 {
+            None
+        } else {
+            tcp::set_backlog(stream, BACKLOG_BYTES)?;
+            tcp::set_pace(stream, pace_bps)?;
+            let socket = stream.as_fd().try_clone_to_owned();
+            Some(socket.map_err(WorkError::io("pace a connection"))?)
+        };
+        let mut paces = self.paces.clone();
+        Ok(async move {
+            let Some(socket) = socket else {
+                return future::pending().await;
+            };
+            loop {
+                let wanted_bps = paces.borrow_and_update().get(&id).copied().unwrap_or(pace_bps);
+                if wanted_bps != pace_bps {
+                    pace_bps = wanted_bps;
+                    if let Err(error) = tcp::set_pace(&socket, pace_bps) {
+                        return error.into();
+                    }
+                }
+                if paces.changed().await.is_err() {
+                    return future::pending().await;
+                }
+            }
+        })
+    }
+
     /// Sends for as long as the peer is there.
     async fn watching<T>(
         &self,
@@ -250,5 +375,21 @@ mod tests {
         assert_eq!(limit(2.5).unwrap(), Duration::from_millis(2500));
         assert!(limit(0.0).unwrap() > Duration::from_secs(3600));
         assert!(limit(-1.0).is_err() && limit(f64::NAN).is_err());
+        assert_eq!((every(0.0), every(1e-6)), (Ok(None), Ok(Some(REPORT))));
+        assert!(every(-1.0).is_err() && every(f64::INFINITY).is_err());
+    }
+
+    #[test]
+    fn a_report_tells_what_has_moved_since_the_last() {
+        let mut ledger = Ledger::default();
+        let (one, two) = (ledger.open(7), ledger.open(9));
+        one.fetch_add(5, Ordering::Relaxed);
+        let second = Duration::from_secs(1);
+        assert_eq!(ledger.report(second).ids, [7]);
+        two.fetch_add(3, Ordering::Relaxed);
+        one.fetch_add(1, Ordering::Relaxed);
+        let told = ledger.report(2 * second);
+        assert_eq!((told.time_s, told.ids, told.bytes), (2.0, vec![7, 9], vec![6, 3]));
+        assert!(ledger.report(3 * second).ids.is_empty());
     }
 }

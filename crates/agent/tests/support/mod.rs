@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use gavotte_agent::contract::agents::agent_client::AgentClient;
 use gavotte_agent::contract::agents::{
-    Budget, Bulk, BurstTrain, EnrolRequest, Expect, HealthRequest, MeasureRequest, Peer, Probe, ProbeReply,
-    ReleaseRequest, ReplayReply, ReplayRequest, StartRequest, Transfer, TransferDone, probe::Kind, replay_reply::Event,
+    Budget, Bulk, BurstTrain, EnrolRequest, Expect, HealthRequest, MeasureRequest, Moved, PaceRequest, Peer, Probe,
+    ProbeReply, ReleaseRequest, ReplayReply, ReplayRequest, StartRequest, Transfer, TransferDone, probe::Kind,
+    replay_reply::Event,
 };
 use gavotte_agent::control::serve::{Options, serve};
 use gavotte_agent::control::socket::ControlSocket;
@@ -203,16 +204,28 @@ pub(crate) fn transfer(id: u32, target: &str, bytes: u64) -> Transfer {
         id,
         target: target.into(),
         bytes,
+        pace_bps: 0,
     }
 }
 
 pub(crate) async fn replay(agent: &Agent, replay_id: &str, transfers: Vec<Transfer>) -> Result<Replaying, Status> {
+    replay_telling(agent, replay_id, transfers, 0.0).await
+}
+
+/// A replay that tells every `report_s` what has moved.
+pub(crate) async fn replay_telling(
+    agent: &Agent,
+    replay_id: &str,
+    transfers: Vec<Transfer>,
+    report_s: f64,
+) -> Result<Replaying, Status> {
     let request = ReplayRequest {
         run_id: RUN.into(),
         replay_id: replay_id.into(),
         transfers,
         congestion: String::new(),
         max_seconds: 60.0,
+        report_s,
     };
     let mut stream = agent.client.clone().replay(request).await?.into_inner();
     let Some(Event::Ready(ready)) = stream.message().await?.unwrap().event else {
@@ -232,19 +245,36 @@ pub(crate) async fn start(agent: &Agent, replay_id: &str) -> Result<(), Status> 
     agent.client.clone().start(request).await.map(|_| ())
 }
 
+pub(crate) async fn pace(agent: &Agent, replay_id: &str, id: u32, pace_bps: u64) -> Result<(), Status> {
+    let request = PaceRequest {
+        run_id: RUN.into(),
+        replay_id: replay_id.into(),
+        ids: vec![id],
+        paces_bps: vec![pace_bps],
+    };
+    agent.client.clone().pace(request).await.map(|_| ())
+}
+
 impl Replaying {
     /// What became of each transfer, by id.
     pub(crate) async fn done(self) -> Vec<TransferDone> {
-        let events = collect(self.stream).await.unwrap();
-        let mut done: Vec<_> = events
-            .into_iter()
-            .map(|reply| match reply.event {
-                Some(Event::Done(done)) => done,
-                other => panic!("{other:?}"),
-            })
-            .collect();
-        done.sort_by_key(|done| done.id);
+        let (done, moved) = self.told().await;
+        assert!(moved.is_empty(), "{moved:?}");
         done
+    }
+
+    /// The same, beside what was told meanwhile.
+    pub(crate) async fn told(self) -> (Vec<TransferDone>, Vec<Moved>) {
+        let (mut done, mut moved) = (Vec::new(), Vec::new());
+        for reply in collect(self.stream).await.unwrap() {
+            match reply.event {
+                Some(Event::Done(one)) => done.push(one),
+                Some(Event::Moved(one)) => moved.push(one),
+                other => panic!("{other:?}"),
+            }
+        }
+        done.sort_by_key(|done| done.id);
+        (done, moved)
     }
 }
 

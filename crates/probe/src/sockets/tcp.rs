@@ -85,6 +85,22 @@ pub fn set_backlog(socket: &impl AsFd, bytes: u32) -> Result<(), SocketError> {
     .map_err(SocketError::system("keep a connection's backlog short"))
 }
 
+/// Sends at most `pace_bps` bit/s of TCP payload (`SO_MAX_PACING_RATE`): the kernel spreads the segments over time, without a
+/// queue discipline or privileges. 0 takes the limit away.
+///
+/// # Errors
+/// When the system does not have the option.
+pub fn set_pace(socket: &impl AsFd, pace_bps: u64) -> Result<(), SocketError> {
+    let bytes_per_s = if pace_bps == 0 { u64::MAX } else { (pace_bps / 8).max(1) };
+    raw::set_option(
+        socket.as_fd(),
+        libc::SOL_SOCKET,
+        libc::SO_MAX_PACING_RATE,
+        &bytes_per_s.to_ne_bytes(),
+    )
+    .map_err(SocketError::system("pace a connection"))
+}
+
 /// Name of the congestion control a socket uses.
 ///
 /// # Errors
