@@ -4,6 +4,7 @@
 
 `trees`      our trees beside FNF on the same network, 64 and 196 hosts
 `bounds`     how much better than ours any scatter, allgather or allreduce could be
+`racks`      trees and rings that know racks' links beside those that do not, and the time that pricing takes
 `replay`     Fig. 7, 8, 10, 11: broadcast, scatter and mapping at several Norm(N_E), from synthetic traces
 `steps`      Fig. 5: how many snapshots are enough
 `threshold`  Fig. 6: when to calibrate again
@@ -20,7 +21,7 @@ import argparse
 from pathlib import Path
 
 from benches.machine import machine
-from benches.rpca import apps, bounds, cluster, real, replay
+from benches.rpca import apps, bounds, cluster, racks, real, replay
 from benches.rpca.plots import Plots
 
 from gavotte.model import METHODS
@@ -28,6 +29,7 @@ from gavotte.model import METHODS
 PARTS = {
     "trees": replay.trees,
     "bounds": bounds.limits,
+    "racks": racks.figures,
     "replay": replay.figures,
     "steps": replay.steps,
     "threshold": replay.threshold,

@@ -12,11 +12,11 @@ from benches.rpca.plots import Curve, Plots
 from benches.rpca.stats import cdf, saved, table
 from benches.rpca.traces import Trace
 
-from gavotte.collective import norm_of, plan, replay, with_noise
+from gavotte.collective import norm_of, plan, ranks_over, replay, with_noise
 from gavotte.formats.collective import Operation
 from gavotte.formats.history import Floats
 from gavotte.formats.network import Network
-from gavotte.mapping import busiest_s, map_tasks
+from gavotte.mapping import map_tasks, times_s
 from gavotte.model import METHODS, model
 
 CALIBRATED = 10
@@ -108,8 +108,7 @@ def operations(trace: Trace, networks: dict[str, Network], root: str, seed: int)
 
     def mapped(network: Network, method: str) -> Floats:
         placed = map_tasks(network, app, method)
-        hosts = [trace.ranks.index(host) for host in placed.assignment.values()]
-        return busiest_s(app, hosts, np.nan_to_num(trace.later.alpha_s), np.nan_to_num(1 / trace.later.beta_Bps))
+        return times_s(app, ranks_over(trace.later, list(placed.assignment.values())))
 
     times = {BASELINE: mapped(last, "ring")}
     times |= {name: mapped(network, "greedy") for name, network in networks.items()}

@@ -23,15 +23,11 @@ __all__ = [
     "Network",
     "Platform",
     "Problem",
+    "Ranks",
     "Simulated",
     "build_profile",
-    "collective_ring",
-    "collective_ring_times",
-    "collective_times",
-    "collective_tree",
     "column_quantile",
     "ecef_tree",
-    "exchanged",
     "format_finish",
     "mode",
     "parse_flows",
@@ -54,155 +50,151 @@ def build_profile() -> str:
 def policies() -> list[str]:
     """Names of the policies that place in one pass, the best known first."""
 
-def collective_tree(
-    alpha_s: _Floats,
-    per_byte_s: _Floats,
-    *,
-    algorithm: str,
-    root: int,
-    size_bytes: float,
-    segments: int,
-    scatter: bool,
-    steps: int,
-    seed: int,
-) -> tuple[list[int], list[int], int, float]:
-    """Makes a tree for a broadcast or scatter.
+@final
+class Ranks:
+    """Ranks 0 to R - 1 on hosts of a network; several may be on one."""
 
-    Args:
-        alpha_s: (N, N) seconds that each message takes besides its bytes, row = source; the diagonal is not read.
-        per_byte_s: (N, N) seconds a byte.
-        algorithm: `binomial`, `fnf`, `ecef`, `look-ahead` or `chain`; any other name searches.
-        root: who has the data first.
-        size_bytes: what each host is to have in the end.
-        segments: pieces that they go in; for the search, at most.
-        scatter: whether each host has bytes of its own.
-        steps: moves that the search tries.
-        seed: of the search.
+    def __new__(cls, network: Network, hosts: Sequence[int]) -> Ranks:
+        """Puts ranks on hosts.
 
-    Returns:
-        each host's parent (the root's is itself), an order with parents first and siblings as they are sent to, the
-        number of segments, and the seconds that all takes.
+        Args:
+            network: where hosts share anything, one without a known cap carries what it carries on its best pair.
+            hosts: the host of each rank.
 
-    Raises:
-        ValueError: naming what makes no sense.
-    """
+        Raises:
+            ValueError: when there are no ranks, or a host does not exist.
+            GavotteError: when neither a pair's rate nor a cap on its way is known.
+        """
 
-def collective_times(
-    alpha_s: _Floats,
-    per_byte_s: _Floats,
-    *,
-    parent: Sequence[int],
-    order: Sequence[int],
-    size_bytes: float,
-    segments: int,
-    scatter: bool,
-) -> _Floats:
-    """How long one tree takes on each of n networks.
+    @staticmethod
+    def at(network: Network, hosts: Sequence[int], rate_bps: _Floats, latency_s: _Floats) -> Ranks:
+        """Ranks on a network that is as `network` but for its pairs: (N, N) rates and latencies, NaN = unknown."""
 
-    Args:
-        alpha_s: (n, N, N), otherwise as in `collective_tree`, as all else.
-        per_byte_s: (n, N, N).
-        parent: each host's parent.
-        order: parents first, siblings as they are sent to.
-        size_bytes: what each host is to have in the end.
-        segments: pieces that they go in.
-        scatter: whether each host has bytes of its own.
+    @property
+    def count(self) -> int:
+        """R."""
 
-    Returns:
-        (n,) seconds.
+    def alpha_beta(self) -> tuple[_Floats, _Floats]:
+        """(R, R) seconds that a message alone takes besides its bytes, and for each of them; row = source."""
 
-    Raises:
-        ValueError: naming what makes no sense.
-    """
+    def tree(
+        self,
+        *,
+        algorithm: str,
+        root: int,
+        size_bytes: float,
+        segments: int,
+        scatter: bool,
+        back: bool,
+        steps: int,
+        seed: int,
+    ) -> tuple[list[int], list[int], int, float]:
+        """Makes a tree for a broadcast or scatter, or read backwards for a reduction or gather.
 
-def collective_ring(
-    alpha_s: _Floats,
-    per_byte_s: _Floats,
-    *,
-    by_rank: bool,
-    size_bytes: float,
-    segments: int,
-    reduce: bool,
-    steps: int,
-    seed: int,
-) -> tuple[list[int], list[int], int, int, float]:
-    """Makes a ring for an allgather or allreduce, from which hosts may hang.
+        Args:
+            algorithm: `flat`, `binomial`, `fnf`, `ecef`, `look-ahead` or `chain`; any other name searches.
+            root: who has the data first.
+            size_bytes: what each rank is to have in the end.
+            segments: pieces that they go in; for the search, at most.
+            scatter: whether each rank has bytes of its own.
+            back: whether all goes to the root.
+            steps: moves that the search tries.
+            seed: of the search.
 
-    Args:
-        alpha_s: (N, N) as in `collective_tree`.
-        per_byte_s: (N, N).
-        by_rank: all hosts in their order, in one piece, without a search.
-        size_bytes: each host's block, or the vector.
-        segments: pieces of a block, or of a member's share, at most.
-        reduce: whether vectors are combined.
-        steps: moves that the search tries.
-        seed: of the search.
+        Returns:
+            each rank's parent (the root's is itself), an order with parents first and siblings as they are sent to, the
+            number of segments, and the seconds that all takes where messages share links.
 
-    Returns:
-        each host's parent (the member before, or the one it hangs from), an order with the members first, their number,
-        the number of segments, and the seconds that all takes.
+        Raises:
+            ValueError: naming what makes no sense.
+        """
 
-    Raises:
-        ValueError: naming what makes no sense.
-    """
+    def tree_s(
+        self,
+        *,
+        parent: Sequence[int],
+        order: Sequence[int],
+        size_bytes: float,
+        segments: int,
+        scatter: bool,
+        back: bool,
+    ) -> float:
+        """Seconds that a tree takes; arguments as in `tree`, and its results.
 
-def collective_ring_times(
-    alpha_s: _Floats,
-    per_byte_s: _Floats,
-    *,
-    parent: Sequence[int],
-    order: Sequence[int],
-    members: int,
-    size_bytes: float,
-    segments: int,
-    reduce: bool,
-) -> _Floats:
-    """How long one ring takes on each of n networks.
+        Raises:
+            ValueError: naming what makes no sense.
+        """
 
-    Args:
-        alpha_s: (n, N, N), otherwise as in `collective_ring`, as all else.
-        per_byte_s: (n, N, N).
-        parent: each host's parent.
-        order: the members first.
-        members: how many send round.
-        size_bytes: each host's block, or the vector.
-        segments: pieces of a block, or of a member's share.
-        reduce: whether vectors are combined.
+    def ring(
+        self, *, by_rank: bool, size_bytes: float, segments: int, reduce: bool, steps: int, seed: int
+    ) -> tuple[list[int], list[int], int, int, float]:
+        """Makes a ring for an allgather or allreduce, from which ranks may hang.
 
-    Returns:
-        (n,) seconds.
+        Args:
+            by_rank: all ranks in their order, in one piece, without a search.
+            size_bytes: each rank's block, or the vector.
+            segments: pieces of a block, or of a member's share, at most.
+            reduce: whether vectors are combined.
+            steps: moves that the search tries.
+            seed: of the search.
 
-    Raises:
-        ValueError: naming what makes no sense.
-    """
+        Returns:
+            each rank's parent (the member before, or the one it hangs from), an order with the members first, their
+            number, the number of segments, and the seconds that all takes where messages share links.
 
-def exchanged(
-    alpha_s: _Floats,
-    per_byte_s: _Floats,
-    *,
-    source: Sequence[int],
-    target: Sequence[int],
-    size_bytes: Sequence[float],
-    hosts: Sequence[int],
-    most: int,
-) -> list[int]:
-    """Exchanges tasks between hosts while that makes the busiest host less busy.
+        Raises:
+            ValueError: naming what makes no sense.
+        """
 
-    Args:
-        alpha_s: (N, N) as in `collective_tree`.
-        per_byte_s: (N, N).
-        source: (E,) the sending task of each message.
-        target: (E,) the receiving one.
-        size_bytes: (E,) how much.
-        hosts: the host of each task, no two the same.
-        most: exchanges.
+    def ring_s(
+        self,
+        *,
+        parent: Sequence[int],
+        order: Sequence[int],
+        members: int,
+        size_bytes: float,
+        segments: int,
+        reduce: bool,
+    ) -> float:
+        """Seconds that a ring takes; arguments as in `ring`, and its results.
 
-    Returns:
-        the host of each task.
+        Raises:
+            ValueError: naming what makes no sense.
+        """
 
-    Raises:
-        ValueError: naming what makes no sense.
-    """
+    def messages_s(
+        self, *, source: Sequence[int], target: Sequence[int], size_bytes: Sequence[float]
+    ) -> tuple[float, str]:
+        """Seconds that messages between ranks take which are all under way at once, and what held the last one back.
+
+        Raises:
+            ValueError: naming what makes no sense.
+        """
+
+    def exchanged(
+        self,
+        *,
+        source: Sequence[int],
+        target: Sequence[int],
+        size_bytes: Sequence[float],
+        hosts: Sequence[int],
+        most: int,
+    ) -> list[int]:
+        """Exchanges tasks while the link that is full for longest is so for less.
+
+        Args:
+            source: (E,) the sending task of each message.
+            target: (E,) the receiving one.
+            size_bytes: (E,) how much.
+            hosts: the rank of each task, no two the same.
+            most: exchanges.
+
+        Returns:
+            the rank of each task.
+
+        Raises:
+            ValueError: naming what makes no sense.
+        """
 
 class _Tasks(Protocol):
     """J tasks.
@@ -329,16 +321,6 @@ class Network:
 
     def deciding_count(self) -> int:
         """How many of those there are."""
-
-    def alpha_beta(self, hosts: Sequence[int]) -> tuple[_Floats, _Floats]:
-        """What messages cost between R hosts, row = source; an unknown latency counts as none.
-
-        Returns:
-            (R, R) seconds besides the bytes, and (R, R) seconds a byte.
-
-        Raises:
-            GavotteError: for a pair of unknown rate.
-        """
 
 @final
 class Problem:

@@ -133,8 +133,12 @@ def test_an_unknown_pair() -> None:
     net = network(3)
     rows = [list(row) for row in net.rate_bps]
     rows[1][2] = None
-    with pytest.raises(GavotteError, match="how fast h1 sends to h2"):
-        plan(net.model_copy(update={"rate_bps": rows}), "broadcast", size_bytes=1)
+    # Slower than any that is known, so that no tree relies on it.
+    found = plan(net.model_copy(update={"rate_bps": rows}), "broadcast", size_bytes=10**6, root="h1", algorithm="ecef")
+    assert found.stages[0].parent[2] == 0
+    nothing = [[None] * 3] * 3
+    with pytest.raises(GavotteError, match="how fast h0 sends to h1"):
+        plan(net.model_copy(update={"rate_bps": nothing}), "broadcast", size_bytes=1)
 
 
 def test_a_file_and_what_is_wrong_with_it(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 //! What it costs to send from one host to another.
 
 use crate::error::TreeError;
+use crate::shared::Shared;
 
 /// The alpha-beta model of N hosts: sending b bytes from i to j takes `alpha_s + b * per_byte_s` seconds; infinite where
 /// the pair cannot be used.
@@ -9,6 +10,7 @@ pub struct Costs {
     hosts: usize,
     alpha_s: Vec<f64>,
     per_byte_s: Vec<f64>,
+    shared: Shared,
 }
 
 impl Costs {
@@ -46,7 +48,18 @@ impl Costs {
             hosts,
             alpha_s,
             per_byte_s,
+            shared: Shared::default(),
         })
+    }
+
+    /// The same with links that pairs share.
+    pub(crate) fn sharing(self, shared: Shared) -> Self {
+        Self { shared, ..self }
+    }
+
+    /// Links that pairs share.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// The number of hosts N.
@@ -59,6 +72,11 @@ impl Costs {
     pub fn seconds(&self, source: usize, target: usize, bytes: f64) -> f64 {
         let at = source * self.hosts + target;
         self.alpha_s[at] + bytes * self.per_byte_s[at]
+    }
+
+    /// Seconds for each byte from one host to another.
+    pub fn per_byte_s(&self, source: usize, target: usize) -> f64 {
+        self.per_byte_s[source * self.hosts + target]
     }
 
     /// Seconds to send `bytes` between all pairs, row = source.

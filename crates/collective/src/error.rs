@@ -40,6 +40,15 @@ pub enum TreeError {
     /// A host that nobody can send to.
     #[error("no usable pair leads to host {0}")]
     Unreachable(usize),
+    /// A pair of which nothing is known.
+    #[error("the rate from `{0}` to `{1}` is unknown; measure that pair, or use other hosts")]
+    UnknownPair(String, String),
+    /// A network that makes no sense.
+    #[error("{0}")]
+    Network(String),
+    /// A schedule that cannot be simulated.
+    #[error("cannot be simulated: {0}")]
+    Fluid(String),
     /// Parents and order that are no tree, or a mapping that is none.
     #[error("invalid for {hosts} hosts: {why}")]
     NoTree {

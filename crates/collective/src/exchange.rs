@@ -1,14 +1,18 @@
 //! Better mappings of tasks to hosts, one each, by exchanging two at a time.
 
+use gavotte_net::Link;
+
 use crate::costs::Costs;
 use crate::error::TreeError;
+use crate::ranks::Ranks;
+use crate::shared::Shared;
 
-/// Bytes from one task to another.
+/// Bytes from one task, or rank, to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Message {
-    /// The sending task.
+    /// Who sends.
     pub source: usize,
-    /// The receiving task.
+    /// Who receives.
     pub target: usize,
     /// How much.
     pub bytes: f64,
@@ -17,27 +21,31 @@ pub struct Message {
 /// An exchange must gain more than this share, so that rounding cannot make it go round in circles.
 const LEAST_GAIN: f64 = 1e-9;
 
-/// Exchanges tasks of the busiest host, and those that they talk to, with others or with nobody, each time the exchange
-/// that makes the busiest host least busy, until none does.
+/// Tasks that are tried elsewhere in an exchange: those with most bytes on the link that is full for longest.
+const MOST_MOVED: usize = 24;
+
+/// Exchanges tasks whose messages cross the link that is full for longest with others or with nobody, each time the
+/// exchange that makes that time least, until none does.
 ///
-/// A host is busy for the sum of what its task sends, one message after the other, or for that of what it receives.
-/// `hosts` has the host of each task, no two the same; `most` is the number of exchanges at most.
+/// All messages are under way at once, so a link is full for all that crosses it: a pair, a cap of a host, a group's
+/// link. `hosts` has the host of each task, no two the same, as ranks of `ranks`; `most` is the number of exchanges at most.
 ///
 /// # Errors
 ///
 /// When a task or host does not exist, or two tasks share a host.
-pub fn exchange(costs: &Costs, messages: &[Message], hosts: Vec<usize>, most: usize) -> Result<Vec<usize>, TreeError> {
-    let mut state = State::new(costs, messages, hosts)?;
+pub fn exchange(ranks: &Ranks, messages: &[Message], hosts: Vec<usize>, most: usize) -> Result<Vec<usize>, TreeError> {
+    let shared = ranks.shared(false, |link| !matches!(link, Link::Pair { .. }));
+    let mut state = State::new(ranks.costs(false), &shared, messages, hosts)?;
     for _ in 0..most {
-        let (now_s, worst) = state.busiest();
+        let (now_s, worst) = state.fullest();
         let mut best = (now_s * (1.0 - LEAST_GAIN), None);
-        for mover in state.around(worst) {
+        for mover in state.across(worst) {
             let from = state.host[mover];
-            for to in (0..costs.hosts()).filter(|&to| to != from) {
+            for to in (0..ranks.count()).filter(|&to| to != from) {
                 state.swap(from, to);
-                // Most exchanges leave the busiest host as it is: no need to look at the others.
-                if state.busy_s(worst) < best.0 {
-                    let (then_s, _) = state.busiest();
+                // Most exchanges leave the fullest link as it is: no need to look at the others.
+                if state.full_s(worst) < best.0 {
+                    let (then_s, _) = state.fullest();
                     if then_s < best.0 {
                         best = (then_s, Some((from, to)));
                     }
@@ -52,19 +60,28 @@ pub fn exchange(costs: &Costs, messages: &[Message], hosts: Vec<usize>, most: us
     Ok(state.host)
 }
 
+/// A link that is full for long: one that messages share, or that of one message's pair alone.
+#[derive(Clone, Copy)]
+enum Full {
+    Shared(usize),
+    Alone(usize),
+}
+
 struct State<'a> {
     costs: &'a Costs,
-    messages: &'a [Message],
+    shared: &'a Shared,
+    /// One for each two tasks.
+    messages: Vec<Message>,
     /// Messages that a task sends or receives.
     of_task: Vec<Vec<usize>>,
     host: Vec<usize>,
     task: Vec<Option<usize>>,
-    out_s: Vec<f64>,
-    in_s: Vec<f64>,
+    load_s: Vec<f64>,
+    alone_s: Vec<f64>,
 }
 
 impl<'a> State<'a> {
-    fn new(costs: &'a Costs, messages: &'a [Message], host: Vec<usize>) -> Result<Self, TreeError> {
+    fn new(costs: &'a Costs, shared: &'a Shared, messages: &[Message], host: Vec<usize>) -> Result<Self, TreeError> {
         let hosts = costs.hosts();
         let mut task = vec![None; hosts];
         for (each, &place) in host.iter().enumerate() {
@@ -73,7 +90,6 @@ impl<'a> State<'a> {
                 return Err(TreeError::NoTree { hosts, why });
             }
         }
-        let mut of_task = vec![Vec::new(); host.len()];
         for (number, message) in messages.iter().enumerate() {
             if message.source >= host.len() || message.target >= host.len() || message.source == message.target {
                 let why = format!(
@@ -82,18 +98,22 @@ impl<'a> State<'a> {
                 );
                 return Err(TreeError::NoTree { hosts, why });
             }
+        }
+        let messages = merged(messages);
+        let mut of_task = vec![Vec::new(); host.len()];
+        for (number, message) in messages.iter().enumerate() {
             of_task[message.source].push(number);
             of_task[message.target].push(number);
         }
-        let (out_s, in_s) = (vec![0.0; hosts], vec![0.0; hosts]);
         let mut state = Self {
             costs,
+            shared,
+            alone_s: vec![0.0; messages.len()],
+            load_s: Vec::new(),
             messages,
             of_task,
             host,
             task,
-            out_s,
-            in_s,
         };
         state.refresh();
         Ok(state)
@@ -101,8 +121,7 @@ impl<'a> State<'a> {
 
     /// Counts anew, so that rounding does not add up.
     fn refresh(&mut self) {
-        self.out_s.fill(0.0);
-        self.in_s.fill(0.0);
+        self.shared.clear(&mut self.load_s);
         for number in 0..self.messages.len() {
             self.count(number, 1.0);
         }
@@ -111,31 +130,51 @@ impl<'a> State<'a> {
     fn count(&mut self, number: usize, sign: f64) {
         let message = self.messages[number];
         let (from, to) = (self.host[message.source], self.host[message.target]);
-        let seconds = sign * self.costs.seconds(from, to, message.bytes);
-        self.out_s[from] += seconds;
-        self.in_s[to] += seconds;
+        self.shared.count(&mut self.load_s, from, to, sign * message.bytes);
+        self.alone_s[number] = self.costs.seconds(from, to, message.bytes);
     }
 
-    fn busy_s(&self, host: usize) -> f64 {
-        self.out_s[host].max(self.in_s[host])
+    fn full_s(&self, full: Full) -> f64 {
+        match full {
+            Full::Shared(link) => self.load_s[link],
+            Full::Alone(message) => self.alone_s[message],
+        }
     }
 
-    fn busiest(&self) -> (f64, usize) {
-        let times = self.out_s.iter().zip(&self.in_s).map(|(out_s, in_s)| out_s.max(*in_s));
-        times.enumerate().fold(
-            (0.0, 0),
-            |most, (host, seconds)| if seconds > most.0 { (seconds, host) } else { most },
-        )
+    fn fullest(&self) -> (f64, Full) {
+        let most = |times: &[f64]| {
+            let most =
+                |most: (f64, usize), (at, &seconds): (usize, &f64)| if seconds > most.0 { (seconds, at) } else { most };
+            times.iter().enumerate().fold((0.0, 0), most)
+        };
+        let ((shared_s, link), (alone_s, message)) = (most(&self.load_s), most(&self.alone_s));
+        if shared_s >= alone_s && !self.load_s.is_empty() {
+            (shared_s, Full::Shared(link))
+        } else {
+            (alone_s, Full::Alone(message))
+        }
     }
 
-    /// The task on a host and those that it talks to.
-    fn around(&self, host: usize) -> Vec<usize> {
-        let Some(task) = self.task[host] else { return Vec::new() };
-        let talks = self.of_task[task].iter().map(|&number| self.messages[number]);
-        let mut found: Vec<usize> = talks.flat_map(|message| [message.source, message.target]).collect();
-        found.push(task);
-        found.sort_unstable();
-        found.dedup();
+    /// The tasks whose messages cross a link, those with most bytes there first, and not too many.
+    fn across(&self, full: Full) -> Vec<usize> {
+        let crosses = |number: usize| {
+            let Message { source, target, .. } = self.messages[number];
+            match full {
+                Full::Shared(link) => self
+                    .shared
+                    .of(self.host[source], self.host[target])
+                    .contains(&(link as u32)),
+                Full::Alone(message) => message == number,
+            }
+        };
+        let mut bytes = vec![0.0; self.host.len()];
+        for number in (0..self.messages.len()).filter(|&number| crosses(number)) {
+            bytes[self.messages[number].source] += self.messages[number].bytes;
+            bytes[self.messages[number].target] += self.messages[number].bytes;
+        }
+        let mut found: Vec<usize> = (0..bytes.len()).filter(|&task| bytes[task] > 0.0).collect();
+        found.sort_by(|&a, &b| bytes[b].total_cmp(&bytes[a]));
+        found.truncate(MOST_MOVED);
         found
     }
 
@@ -164,4 +203,18 @@ impl<'a> State<'a> {
             }
         }
     }
+}
+
+/// One message for each two tasks: all that goes from the one to the other shares their pair.
+fn merged(messages: &[Message]) -> Vec<Message> {
+    let mut sorted = messages.to_vec();
+    sorted.sort_by_key(|message| (message.source, message.target));
+    sorted.dedup_by(|next, kept| {
+        let same = (next.source, next.target) == (kept.source, kept.target);
+        if same {
+            kept.bytes += next.bytes;
+        }
+        same
+    });
+    sorted
 }

@@ -28,7 +28,7 @@ pub struct FoundRing {
     pub ring: Ring,
     /// Pieces of a block, or of a member's share.
     pub segments: u32,
-    /// How long it takes, as [`ring_time`] tells.
+    /// How long it takes, as [`ring_time`] tells; or as long as a link that messages share is full, if that is longer.
     pub seconds: f64,
 }
 
@@ -39,6 +39,16 @@ pub struct FoundRing {
 ///
 /// When there are no hosts or the bytes make no sense, or when every ring found uses a pair that cannot be used.
 pub fn search_ring(costs: &Costs, task: RingTask, steps: u64, seed: u64) -> Result<FoundRing, TreeError> {
+    Ok(ring_candidates(costs, task, steps, seed)?.swap_remove(0))
+}
+
+/// What a search found, and what it set out from, each in the pieces that suit it, the best first.
+pub(crate) fn ring_candidates(
+    costs: &Costs,
+    task: RingTask,
+    steps: u64,
+    seed: u64,
+) -> Result<Vec<FoundRing>, TreeError> {
     let task = task.check()?;
     let by_rank = Ring::by_rank(costs.hosts())?;
     let mut rings = vec![by_rank];
@@ -51,23 +61,53 @@ pub fn search_ring(costs: &Costs, task: RingTask, steps: u64, seed: u64) -> Resu
         chain.run(steps / 2);
         rings.push(chain.best.1.ring());
     }
-    let mut found: Option<FoundRing> = None;
+    rings.dedup();
+    let mut found = Vec::new();
     for ring in rings {
+        let full_s = full_s(costs, &ring, task);
         let counts = std::iter::successors(Some(1_u32), |count| Some(count * 2));
+        let mut best: Option<FoundRing> = None;
         for segments in counts.take_while(|&count| count <= task.segments) {
-            let seconds = ring_time(costs, &ring, RingTask { segments, ..task })?;
-            if found.as_ref().is_none_or(|best| seconds < best.seconds) {
+            let seconds = ring_time(costs, &ring, RingTask { segments, ..task })?.max(full_s);
+            if best.as_ref().is_none_or(|best| seconds < best.seconds) {
                 let ring = ring.clone();
-                found = Some(FoundRing {
+                best = Some(FoundRing {
                     ring,
                     segments,
                     seconds,
                 });
             }
         }
+        found.extend(best.filter(|found| found.seconds.is_finite()));
     }
-    let found = found.filter(|found| found.seconds.is_finite());
-    found.ok_or(TreeError::Unreachable(0))
+    found.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    if found.is_empty() {
+        return Err(TreeError::Unreachable(0));
+    }
+    Ok(found)
+}
+
+/// How long the busiest link that messages share is full, at least.
+fn full_s(costs: &Costs, ring: &Ring, task: RingTask) -> f64 {
+    let (mut load_s, shared) = (Vec::new(), costs.shared());
+    shared.clear(&mut load_s);
+    let (members, hosts) = (ring.members(), ring.hosts());
+    for (place, &member) in members.iter().enumerate() {
+        let (next, hung) = ((place + 1) % members.len(), ring.hung(place));
+        let (on, own, down) = if task.reduce {
+            (2.0 * (members.len() as f64 - 1.0) / members.len() as f64, 1.0, 1.0)
+        } else {
+            ((hosts - 1 - ring.hung(next).len()) as f64, 1.0, (hosts - 1) as f64)
+        };
+        if next != place {
+            shared.count(&mut load_s, member, members[next], on * task.bytes);
+        }
+        for &host in hung {
+            shared.count(&mut load_s, host, member, own * task.bytes);
+            shared.count(&mut load_s, member, host, down * task.bytes);
+        }
+    }
+    load_s.into_iter().fold(0.0, f64::max)
 }
 
 /// From host 0 always to the nearest that is left.
@@ -117,6 +157,7 @@ struct Chain<'a> {
     /// Place of the host that is busy for longest.
     worst: usize,
     best: (f64, State),
+    load_s: Vec<f64>,
     rng: Xoshiro256PlusPlus,
 }
 
@@ -130,6 +171,7 @@ impl<'a> Chain<'a> {
             best: (f64::INFINITY, state.clone()),
             state,
             worst: 0,
+            load_s: Vec::new(),
             rng: Xoshiro256PlusPlus::seed_from_u64(seed),
         }
     }
@@ -227,6 +269,8 @@ impl<'a> Chain<'a> {
             (self.task.bytes, count)
         };
         let (mut up_s, mut down_s, mut sum_s, mut powers, mut worst_s) = (0.0_f64, 0.0_f64, 0.0, 0.0, -1.0);
+        let (shared, load_s) = (self.costs.shared(), &mut self.load_s);
+        shared.clear(load_s);
         let mut step = 0;
         while step < count {
             let place = (start + step) % count;
@@ -246,6 +290,13 @@ impl<'a> Chain<'a> {
                     (worst_s, self.worst) = (own_s, (start + last) % count);
                 }
                 let blocks = if self.task.reduce { pieces } else { count - 1 };
+                shared.count(
+                    load_s,
+                    host,
+                    from,
+                    if self.task.reduce { self.task.bytes } else { each_bytes },
+                );
+                shared.count(load_s, from, host, blocks as f64 * each_bytes);
                 busy_s += blocks as f64 * self.costs.seconds(from, host, each_bytes);
                 last += 1;
             }
@@ -257,6 +308,8 @@ impl<'a> Chain<'a> {
                 }
                 let blocks = if self.task.reduce { members - 1 } else { count - group };
                 let on_s = blocks as f64 * self.costs.seconds(from, next, each_bytes);
+                let rounds = if self.task.reduce { 2.0 } else { 1.0 };
+                shared.count(load_s, from, next, rounds * blocks as f64 * each_bytes);
                 busy_s += on_s;
                 if self.task.reduce {
                     (up_s, sum_s) = (up_s.max(on_s), sum_s + on_s);
@@ -269,6 +322,12 @@ impl<'a> Chain<'a> {
             step = last;
         }
         let count = count as f64;
-        up_s + down_s + NORM_COUNTS * (powers / count).powf(0.125) + MEAN_COUNTS * sum_s / count
+        let full_s = load_s.iter().copied().fold(0.0, f64::max);
+        // A little of all that is full, too, so that each crossing less counts.
+        let crossed_s = MEAN_COUNTS * load_s.iter().sum::<f64>() / load_s.len().max(1) as f64;
+        (up_s + down_s).max(full_s)
+            + crossed_s
+            + NORM_COUNTS * (powers / count).powf(0.125)
+            + MEAN_COUNTS * sum_s / count
     }
 }

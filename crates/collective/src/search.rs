@@ -13,7 +13,8 @@ use crate::shape::{Shape, Timed};
 use crate::task::Task;
 use crate::tree::Tree;
 
-/// The mean host's time counts so much beside the last one's: most moves leave the latter as it is.
+/// The mean host's time, and the mean shared link's, count so much beside the last one's: most moves leave the latter as
+/// it is.
 const MEAN_COUNTS: f64 = 0.02;
 
 /// How hot a chain starts and ends, as a share of the time that it starts with.
@@ -36,7 +37,7 @@ pub struct Found {
     pub tree: Tree,
     /// Pieces that the bytes go in.
     pub segments: u32,
-    /// How long it takes, as [`crate::time`] tells.
+    /// How long it takes, as [`crate::time`] tells; or as long as a link that messages share is full, if that is longer.
     pub seconds: f64,
 }
 
@@ -48,6 +49,17 @@ pub struct Found {
 ///
 /// When the root does not exist, the bytes make no sense, or no usable pair leads to a host.
 pub fn search(costs: &Costs, root: usize, task: Task, steps: u64, seed: u64) -> Result<Found, TreeError> {
+    Ok(candidates(costs, root, task, steps, seed)?.swap_remove(0))
+}
+
+/// What a search improved and what it set out from, the best first.
+pub(crate) fn candidates(
+    costs: &Costs,
+    root: usize,
+    task: Task,
+    steps: u64,
+    seed: u64,
+) -> Result<Vec<Found>, TreeError> {
     let task = task.check()?;
     let mut starts = starts(costs, root, task)?;
     starts.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
@@ -55,7 +67,7 @@ pub fn search(costs: &Costs, root: usize, task: Task, steps: u64, seed: u64) -> 
     starts.retain(|start| start.seconds.is_finite());
     starts.truncate(STARTS);
     if costs.hosts() < 3 {
-        return Ok(starts.swap_remove(0));
+        return Ok(starts);
     }
     let each = steps / starts.len() as u64;
     let improve = |(number, start): (usize, &Found)| {
@@ -63,8 +75,10 @@ pub fn search(costs: &Costs, root: usize, task: Task, steps: u64, seed: u64) -> 
         Chain::new(costs, start, task, rng).run(each)
     };
     let mut found: Vec<Found> = starts.iter().enumerate().map(improve).collect();
+    found.extend(starts);
     found.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    Ok(found.swap_remove(0))
+    found.dedup_by(|a, b| a.segments == b.segments && a.tree == b.tree);
+    Ok(found)
 }
 
 /// Trees made in one pass, each with its best number of segments.
@@ -100,13 +114,10 @@ fn starts(costs: &Costs, root: usize, task: Task) -> Result<Vec<Found>, TreeErro
             )?);
         }
     }
-    let star = (0..costs.hosts()).filter(|&host| host != root).collect();
-    let mut children = vec![Vec::new(); costs.hosts()];
-    children[root] = star;
-    trees.push(Tree::new(root, children)?);
+    trees.push(Tree::flat(costs.hosts(), root)?);
     let best = |tree: Tree| {
         let mut shape = Shape::of(&tree);
-        let mut timed = |segments: u32| shape.timed(costs, Task { segments, ..task }).end_s;
+        let mut timed = |segments: u32| shape.timed(costs, Task { segments, ..task }).bound_s();
         let counts = std::iter::successors(Some(1_u32), |&count| Some(count + count.div_ceil(4)));
         let tried = counts
             .take_while(|&count| count <= task.segments)
@@ -174,11 +185,11 @@ impl<'a> Chain<'a> {
             let worse = value(self.timed) - cost;
             if worse <= 0.0 || worse < -temperature * self.rng.random::<f64>().ln() {
                 cost = value(self.timed);
-                if self.timed.end_s < self.best.seconds {
+                if self.timed.bound_s() < self.best.seconds {
                     self.best = Found {
                         tree: self.shape.tree(),
                         segments: self.task.segments,
-                        seconds: self.timed.end_s,
+                        seconds: self.timed.bound_s(),
                     };
                 }
             } else {
@@ -334,5 +345,5 @@ impl<'a> Chain<'a> {
 }
 
 fn value(timed: Timed) -> f64 {
-    timed.end_s + MEAN_COUNTS * timed.mean_s
+    timed.bound_s() + MEAN_COUNTS * (timed.mean_s + timed.mean_full_s)
 }

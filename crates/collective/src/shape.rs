@@ -14,6 +14,7 @@ pub(crate) struct Shape {
     size: Vec<f64>,
     first_s: Vec<f64>,
     pace_s: Vec<f64>,
+    load_s: Vec<f64>,
 }
 
 /// What an evaluation tells.
@@ -21,10 +22,21 @@ pub(crate) struct Shape {
 pub(crate) struct Timed {
     /// When the last place is done.
     pub(crate) end_s: f64,
+    /// How long the busiest link that messages share is full, at least.
+    pub(crate) full_s: f64,
+    /// The mean of all such links.
+    pub(crate) mean_full_s: f64,
     /// Mean over places of when they are done.
     pub(crate) mean_s: f64,
     /// The last place.
     pub(crate) last: usize,
+}
+
+impl Timed {
+    /// What it takes at least where messages share links; without such, just what it takes.
+    pub(crate) fn bound_s(self) -> f64 {
+        self.end_s.max(self.full_s)
+    }
 }
 
 impl Shape {
@@ -48,6 +60,7 @@ impl Shape {
             size: vec![1.0; count],
             first_s: vec![0.0; count],
             pace_s: vec![0.0; count],
+            load_s: Vec::new(),
         }
     }
 
@@ -87,9 +100,13 @@ impl Shape {
         (self.first_s[0], self.pace_s[0]) = (0.0, 0.0);
         let mut timed = Timed {
             end_s: 0.0,
+            full_s: 0.0,
+            mean_full_s: 0.0,
             mean_s: 0.0,
             last: 0,
         };
+        let shared = costs.shared();
+        shared.clear(&mut self.load_s);
         for &place in &self.order {
             let source = self.host[place];
             let mut clock_s = self.first_s[place];
@@ -100,6 +117,7 @@ impl Shape {
                     piece_bytes
                 };
                 clock_s += costs.seconds(source, self.host[child], bytes);
+                shared.count(&mut self.load_s, source, self.host[child], bytes);
                 self.first_s[child] = clock_s;
             }
             let pace_s = self.pace_s[place].max(clock_s - self.first_s[place]);
@@ -117,6 +135,8 @@ impl Shape {
             }
         }
         timed.mean_s /= self.order.len() as f64;
+        timed.full_s = pieces * self.load_s.iter().copied().fold(0.0, f64::max);
+        timed.mean_full_s = pieces * self.load_s.iter().sum::<f64>() / self.load_s.len().max(1) as f64;
         timed
     }
 }

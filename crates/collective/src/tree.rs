@@ -73,6 +73,19 @@ impl Tree {
         Self::new(root, children)
     }
 
+    /// The root sends to each other host itself.
+    ///
+    /// # Errors
+    ///
+    /// When the root does not exist.
+    pub fn flat(hosts: usize, root: usize) -> Result<Self, TreeError> {
+        let mut children = vec![Vec::new(); hosts];
+        if let Some(below) = children.get_mut(root) {
+            *below = (0..hosts).filter(|&host| host != root).collect();
+        }
+        Self::new(root, children)
+    }
+
     /// The host that has the data first.
     pub fn root(&self) -> usize {
         self.root

@@ -1,8 +1,6 @@
 //! Trees of the paper, trees by hand, and what must hold for all.
 
-use gavotte_collective::{
-    Costs, Eager, Message, Task, Tree, TreeError, begun, binomial, ecef, exchange, fnf, search, time,
-};
+use gavotte_collective::{Costs, Eager, Task, Tree, TreeError, begun, binomial, ecef, fnf, search, time};
 use proptest::prelude::*;
 
 fn weights(rows: &[&[f64]]) -> Costs {
@@ -187,25 +185,6 @@ proptest! {
         let tree = ecef(&costs, root, 1e6, Eager { most_children, ..Eager::default() }).unwrap();
         prop_assert!((0..costs.hosts()).all(|host| tree.children(host).len() <= most_children));
     }
-}
-
-#[test]
-fn exchanges_help_and_stay_a_mapping() {
-    // Two tasks that talk sit on a slow pair; the fast one is free.
-    let mut per_byte = vec![1.0; 16];
-    (per_byte[2 * 4 + 3], per_byte[3 * 4 + 2]) = (0.1, 0.1);
-    let costs = Costs::new(4, vec![0.0; 16], per_byte).unwrap();
-    let messages = [Message {
-        source: 0,
-        target: 1,
-        bytes: 10.0,
-    }];
-    let mut found = exchange(&costs, &messages, vec![0, 2], 100).unwrap();
-    found.sort_unstable();
-    assert_eq!(found, [2, 3]);
-    assert!(exchange(&costs, &messages, vec![0, 0], 100).is_err());
-    assert!(exchange(&costs, &messages, vec![0, 9], 100).is_err());
-    assert!(exchange(&costs, &messages, vec![0], 100).is_err());
 }
 
 #[test]

@@ -1,142 +1,232 @@
-//! Trees for collective operations.
+//! Trees and rings for collective operations, and mappings of tasks, on the hosts of a network.
+
+use std::sync::Arc;
 
 use gavotte_collective as collective;
-use gavotte_collective::{Costs, Eager, Message, Task, Tree, TreeError};
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2, PyReadonlyArray3};
-use pyo3::exceptions::PyValueError;
+use gavotte_collective::{Eager, Message, Ring, RingTask, Task, Tree, TreeError};
+use numpy::{IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::errors::Error;
+use crate::network::Network;
 
 impl From<TreeError> for Error {
     fn from(error: TreeError) -> Self {
-        Self::Value(error.to_string())
+        match error {
+            TreeError::UnknownPair(source, target) => Self::UnknownPair(source, target),
+            other => Self::Value(other.to_string()),
+        }
     }
 }
+
+/// A matrix of seconds.
+type Matrix<'py> = Bound<'py, PyArray2<f64>>;
 
 /// Parents, order, segments and seconds.
-type Found = (Vec<usize>, Vec<usize>, u32, f64);
+type FoundTree = (Vec<usize>, Vec<usize>, u32, f64);
 
-/// Makes a tree.
-#[pyfunction]
-#[pyo3(signature = (alpha_s, per_byte_s, *, algorithm, root, size_bytes, segments, scatter, steps, seed))]
-#[allow(clippy::too_many_arguments, reason = "keywords on the Python side")]
-#[allow(clippy::needless_pass_by_value, reason = "a borrow of a Python array comes by value")]
-pub(crate) fn collective_tree(
-    py: Python<'_>,
-    alpha_s: PyReadonlyArray2<'_, f64>,
-    per_byte_s: PyReadonlyArray2<'_, f64>,
-    algorithm: &str,
-    root: usize,
-    size_bytes: f64,
-    segments: u32,
-    scatter: bool,
-    steps: u64,
-    seed: u64,
-) -> PyResult<Found> {
-    let hosts = alpha_s.as_array().nrows();
-    let costs = costs(hosts, alpha_s.as_slice()?, per_byte_s.as_slice()?)?;
-    let task = Task {
-        bytes: size_bytes,
-        segments,
-        scatter,
-    };
-    let piece_bytes = size_bytes / f64::from(segments.max(1));
-    let found = py.detach(|| -> Result<Found, TreeError> {
-        let eager = |look_ahead, most_children| Eager {
-            look_ahead,
-            most_children,
-        };
-        let tree = match algorithm {
-            "binomial" => collective::binomial(hosts, root)?,
-            "fnf" => collective::fnf(&costs, root, piece_bytes)?,
-            "ecef" => collective::ecef(&costs, root, piece_bytes, eager(false, usize::MAX))?,
-            "look-ahead" => collective::ecef(&costs, root, piece_bytes, eager(true, usize::MAX))?,
-            "chain" => collective::ecef(&costs, root, piece_bytes, eager(false, 1))?,
-            _ => {
-                let found = collective::search(&costs, root, task, steps, seed)?;
-                return Ok((found.tree.parents(), found.tree.order(), found.segments, found.seconds));
-            }
-        };
-        let seconds = collective::time(&costs, &tree, task)?;
-        Ok((tree.parents(), tree.order(), segments.max(1), seconds))
-    });
-    Ok(found.map_err(Error::from)?)
-}
+/// Parents, order, members, segments and seconds.
+type FoundRing = (Vec<usize>, Vec<usize>, usize, u32, f64);
 
-/// How long a tree takes on each of several networks.
-#[pyfunction]
-#[pyo3(signature = (alpha_s, per_byte_s, *, parent, order, size_bytes, segments, scatter))]
-#[allow(clippy::too_many_arguments, reason = "keywords on the Python side")]
+/// Ranks on hosts of a network.
+#[pyclass(frozen, module = "gavotte._core")]
+pub(crate) struct Ranks(collective::Ranks);
+
+#[pymethods]
 #[allow(clippy::needless_pass_by_value, reason = "arrays and lists come by value")]
-pub(crate) fn collective_times<'py>(
-    py: Python<'py>,
-    alpha_s: PyReadonlyArray3<'_, f64>,
-    per_byte_s: PyReadonlyArray3<'_, f64>,
-    parent: Vec<usize>,
-    order: Vec<usize>,
-    size_bytes: f64,
-    segments: u32,
-    scatter: bool,
-) -> PyResult<Bound<'py, PyArray1<f64>>> {
-    let root = order.first().copied().unwrap_or_default();
-    let tree = Tree::from_parents(root, &parent, &order).map_err(Error::from)?;
-    let task = Task {
-        bytes: size_bytes,
-        segments,
-        scatter,
-    };
-    let seconds = snapshots(parent.len(), &alpha_s, &per_byte_s)?
-        .iter()
-        .map(|costs| Ok(collective::time(costs, &tree, task).map_err(Error::from)?))
-        .collect::<PyResult<Vec<f64>>>()?;
-    Ok(seconds.into_pyarray(py))
-}
-
-/// Exchanges tasks between hosts; `hosts` has the host of each task.
-#[pyfunction]
-#[pyo3(signature = (alpha_s, per_byte_s, *, source, target, size_bytes, hosts, most))]
 #[allow(clippy::too_many_arguments, reason = "keywords on the Python side")]
-#[allow(clippy::needless_pass_by_value, reason = "arrays and lists come by value")]
-pub(crate) fn exchanged(
-    py: Python<'_>,
-    alpha_s: PyReadonlyArray2<'_, f64>,
-    per_byte_s: PyReadonlyArray2<'_, f64>,
-    source: Vec<usize>,
-    target: Vec<usize>,
-    size_bytes: Vec<f64>,
-    hosts: Vec<usize>,
-    most: usize,
-) -> PyResult<Vec<usize>> {
-    let costs = costs(alpha_s.as_array().nrows(), alpha_s.as_slice()?, per_byte_s.as_slice()?)?;
-    let ends = source.into_iter().zip(target).zip(size_bytes);
-    let messages: Vec<Message> = ends
-        .map(|((source, target), bytes)| Message { source, target, bytes })
-        .collect();
-    let found = py.detach(|| collective::exchange(&costs, &messages, hosts, most));
-    Ok(found.map_err(Error::from)?)
-}
-
-/// The costs of each of several networks.
-pub(crate) fn snapshots(
-    hosts: usize,
-    alpha_s: &PyReadonlyArray3<'_, f64>,
-    per_byte_s: &PyReadonlyArray3<'_, f64>,
-) -> PyResult<Vec<Costs>> {
-    if alpha_s.as_array().shape() != per_byte_s.as_array().shape() || alpha_s.as_array().shape()[1..] != [hosts, hosts]
-    {
-        return Err(PyValueError::new_err("the matrices must be (networks, hosts, hosts)"));
+impl Ranks {
+    #[new]
+    fn new(network: &Network, hosts: Vec<usize>) -> PyResult<Self> {
+        let ranks = collective::Ranks::new(Arc::clone(&network.0), hosts);
+        Ok(Self(ranks.map_err(Error::from)?))
     }
-    let cells = (hosts * hosts).max(1);
-    let pairs = alpha_s
-        .as_slice()?
-        .chunks(cells)
-        .zip(per_byte_s.as_slice()?.chunks(cells));
-    pairs
-        .map(|(alpha_s, per_byte_s)| costs(hosts, alpha_s, per_byte_s))
-        .collect()
+
+    /// Ranks on a network that is as `network` but for its pairs.
+    #[staticmethod]
+    fn at(
+        network: &Network,
+        hosts: Vec<usize>,
+        rate_bps: PyReadonlyArray2<'_, f64>,
+        latency_s: PyReadonlyArray2<'_, f64>,
+    ) -> PyResult<Self> {
+        let (rate_bps, latency_s) = (rate_bps.as_slice()?.to_vec(), latency_s.as_slice()?.to_vec());
+        let ranks = collective::Ranks::at(&network.0, hosts, rate_bps, latency_s);
+        Ok(Self(ranks.map_err(Error::from)?))
+    }
+
+    #[getter]
+    fn count(&self) -> usize {
+        self.0.count()
+    }
+
+    /// What a message costs between each two ranks, besides its bytes and for each byte.
+    fn alpha_beta<'py>(&self, py: Python<'py>) -> PyResult<(Matrix<'py>, Matrix<'py>)> {
+        let (costs, count) = (self.0.costs(false), self.0.count());
+        let pairs = || (0..count * count).map(|at| (at / count, at % count));
+        let alpha_s: Vec<f64> = pairs().map(|(m, n)| costs.seconds(m, n, 0.0)).collect();
+        let beta = pairs().map(|(m, n)| costs.per_byte_s(m, n)).collect::<Vec<f64>>();
+        let square = |values: Vec<f64>| values.into_pyarray(py).reshape([count, count]);
+        Ok((square(alpha_s)?, square(beta)?))
+    }
+
+    /// Makes a tree.
+    #[pyo3(signature = (*, algorithm, root, size_bytes, segments, scatter, back, steps, seed))]
+    fn tree(
+        &self,
+        py: Python<'_>,
+        algorithm: &str,
+        root: usize,
+        size_bytes: f64,
+        segments: u32,
+        scatter: bool,
+        back: bool,
+        steps: u64,
+        seed: u64,
+    ) -> PyResult<FoundTree> {
+        let (ranks, costs) = (&self.0, self.0.costs(back));
+        let task = Task {
+            bytes: size_bytes,
+            segments,
+            scatter,
+        };
+        let piece_bytes = size_bytes / f64::from(segments.max(1));
+        let found = py.detach(|| -> Result<FoundTree, TreeError> {
+            let eager = |look_ahead, most_children| Eager {
+                look_ahead,
+                most_children,
+            };
+            let tree = match algorithm {
+                "flat" => Tree::flat(ranks.count(), root)?,
+                "binomial" => collective::binomial(ranks.count(), root)?,
+                "fnf" => collective::fnf(costs, root, piece_bytes)?,
+                "ecef" => collective::ecef(costs, root, piece_bytes, eager(false, usize::MAX))?,
+                "look-ahead" => collective::ecef(costs, root, piece_bytes, eager(true, usize::MAX))?,
+                "chain" => collective::ecef(costs, root, piece_bytes, eager(false, 1))?,
+                _ => {
+                    let found = ranks.search(root, task, back, steps, seed)?;
+                    return Ok((found.tree.parents(), found.tree.order(), found.segments, found.seconds));
+                }
+            };
+            let seconds = ranks.tree_s(&tree, task, back)?;
+            Ok((tree.parents(), tree.order(), segments.max(1), seconds))
+        });
+        Ok(found.map_err(Error::from)?)
+    }
+
+    /// How long a tree takes.
+    #[pyo3(signature = (*, parent, order, size_bytes, segments, scatter, back))]
+    fn tree_s(
+        &self,
+        py: Python<'_>,
+        parent: Vec<usize>,
+        order: Vec<usize>,
+        size_bytes: f64,
+        segments: u32,
+        scatter: bool,
+        back: bool,
+    ) -> PyResult<f64> {
+        let root = order.first().copied().unwrap_or_default();
+        let task = Task {
+            bytes: size_bytes,
+            segments,
+            scatter,
+        };
+        let seconds = py.detach(|| {
+            let tree = Tree::from_parents(root, &parent, &order)?;
+            self.0.tree_s(&tree, task, back)
+        });
+        Ok(seconds.map_err(Error::from)?)
+    }
+
+    /// Makes a ring.
+    #[pyo3(signature = (*, by_rank, size_bytes, segments, reduce, steps, seed))]
+    fn ring(
+        &self,
+        py: Python<'_>,
+        by_rank: bool,
+        size_bytes: f64,
+        segments: u32,
+        reduce: bool,
+        steps: u64,
+        seed: u64,
+    ) -> PyResult<FoundRing> {
+        let task = RingTask {
+            bytes: size_bytes,
+            segments,
+            reduce,
+        };
+        let found = py.detach(|| -> Result<FoundRing, TreeError> {
+            if by_rank {
+                let ring = Ring::by_rank(self.0.count())?;
+                let seconds = self.0.ring_s(&ring, RingTask { segments: 1, ..task })?;
+                return Ok((ring.parents(), ring.order(), ring.hosts(), 1, seconds));
+            }
+            let found = self.0.search_ring(task, steps, seed)?;
+            let ring = found.ring;
+            let members = ring.members().len();
+            Ok((ring.parents(), ring.order(), members, found.segments, found.seconds))
+        });
+        Ok(found.map_err(Error::from)?)
+    }
+
+    /// How long a ring takes.
+    #[pyo3(signature = (*, parent, order, members, size_bytes, segments, reduce))]
+    fn ring_s(
+        &self,
+        py: Python<'_>,
+        parent: Vec<usize>,
+        order: Vec<usize>,
+        members: usize,
+        size_bytes: f64,
+        segments: u32,
+        reduce: bool,
+    ) -> PyResult<f64> {
+        let task = RingTask {
+            bytes: size_bytes,
+            segments,
+            reduce,
+        };
+        let seconds = py.detach(|| {
+            let ring = Ring::from_parents(&parent, &order, members)?;
+            self.0.ring_s(&ring, task)
+        });
+        Ok(seconds.map_err(Error::from)?)
+    }
+
+    /// How long messages take that are all under way at once, and what holds the last one back.
+    #[pyo3(signature = (*, source, target, size_bytes))]
+    fn messages_s(
+        &self,
+        py: Python<'_>,
+        source: Vec<usize>,
+        target: Vec<usize>,
+        size_bytes: Vec<f64>,
+    ) -> PyResult<(f64, String)> {
+        let messages = messages(source, target, size_bytes);
+        let found = py.detach(|| self.0.messages_s(&messages));
+        Ok(found.map_err(Error::from)?)
+    }
+
+    /// Exchanges tasks between hosts; `hosts` has the rank of each task.
+    #[pyo3(signature = (*, source, target, size_bytes, hosts, most))]
+    fn exchanged(
+        &self,
+        py: Python<'_>,
+        source: Vec<usize>,
+        target: Vec<usize>,
+        size_bytes: Vec<f64>,
+        hosts: Vec<usize>,
+        most: usize,
+    ) -> PyResult<Vec<usize>> {
+        let messages = messages(source, target, size_bytes);
+        let found = py.detach(|| collective::exchange(&self.0, &messages, hosts, most));
+        Ok(found.map_err(Error::from)?)
+    }
 }
 
-pub(crate) fn costs(hosts: usize, alpha_s: &[f64], per_byte_s: &[f64]) -> PyResult<Costs> {
-    Ok(Costs::new(hosts, alpha_s.to_vec(), per_byte_s.to_vec()).map_err(Error::from)?)
+fn messages(source: Vec<usize>, target: Vec<usize>, size_bytes: Vec<f64>) -> Vec<Message> {
+    let ends = source.into_iter().zip(target).zip(size_bytes);
+    ends.map(|((source, target), bytes)| Message { source, target, bytes })
+        .collect()
 }

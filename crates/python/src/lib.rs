@@ -9,7 +9,6 @@ mod errors;
 mod fluid;
 mod network;
 mod problem;
-mod ring;
 mod topology;
 mod transfer;
 
@@ -21,7 +20,7 @@ mod _core {
     #[pymodule_export]
     use crate::answers::{Bottleneck, Compact, Completion, Explanation, Found, LinkTime};
     #[pymodule_export]
-    use crate::collective::{collective_times, collective_tree, exchanged};
+    use crate::collective::Ranks;
     #[pymodule_export]
     use crate::constant::{column_quantile, ecef_tree, mode, principal};
     #[pymodule_export]
@@ -30,8 +29,6 @@ mod _core {
     use crate::network::Network;
     #[pymodule_export]
     use crate::problem::{Problem, policies};
-    #[pymodule_export]
-    use crate::ring::{collective_ring, collective_ring_times};
     #[pymodule_export]
     use crate::transfer::wss;
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use gavotte_net as net;
 use gavotte_net::{BitsPerSec, Link, NetworkParts};
-use numpy::{IntoPyArray, PyArray2, PyArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -13,9 +12,6 @@ use crate::errors::Error;
 
 /// What a link is, in words and numbers.
 type Key = (&'static str, usize, usize);
-
-/// A matrix of seconds.
-type Matrix<'py> = Bound<'py, PyArray2<f64>>;
 
 #[derive(FromPyObject)]
 struct HostOf {
@@ -141,20 +137,6 @@ impl Network {
     /// How many of those there are.
     fn deciding_count(&self) -> usize {
         self.deciding_links().count()
-    }
-
-    /// What a message costs between each two of `hosts`, besides its bytes and for each byte.
-    #[allow(clippy::needless_pass_by_value, reason = "a list of numbers comes by value")]
-    fn alpha_beta<'py>(&self, py: Python<'py>, hosts: Vec<usize>) -> PyResult<(Matrix<'py>, Matrix<'py>)> {
-        let pairs = || hosts.iter().flat_map(|&m| hosts.iter().map(move |&n| (m, n)));
-        let mut per_byte_s = Vec::with_capacity(hosts.len() * hosts.len());
-        for (m, n) in pairs() {
-            let unknown = || Error::UnknownPair(self.0.hosts()[m].name.clone(), self.0.hosts()[n].name.clone());
-            per_byte_s.push(8.0 / self.0.known_rate(m, n).ok_or_else(unknown)?.bps());
-        }
-        let alpha_s = pairs().map(|(m, n)| self.0.latency_s(m, n).unwrap_or(0.0));
-        let square = |values: Vec<f64>| values.into_pyarray(py).reshape([hosts.len(), hosts.len()]);
-        Ok((square(alpha_s.collect())?, square(per_byte_s)?))
     }
 }
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli.options import Json, NetworkFile, Seed
-from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
 from gavotte.cli.replay import Norm, Replay, note_replay, read_replay
 from gavotte.formats.rates import format_bytes
 
 if TYPE_CHECKING:
     from gavotte.formats.collective import Collective, Operation
     from gavotte.formats.history import History
+    from gavotte.formats.network import Network
 
 _ROOTED = ("broadcast", "reduce", "scatter", "gather")
 
@@ -97,6 +98,7 @@ def collective(
         raise GavotteError(f"unknown format `{form}`", hint="use json or shim")
     replayed = read_replay(history, norm, seed)
     net = read_network(network)
+    warn_of_unknown(net)
     hosts = net.names
     if placement is not None:
         hosts = list(read_placement(placement).assignment.values())
@@ -136,24 +138,24 @@ def collective(
         else:
             write_collective(output, found[0])
     if as_json:
-        answers = [each.model_dump(mode="json") | _replayed(each, replayed) for each in found]
+        answers = [each.model_dump(mode="json") | _replayed(each, replayed, net) for each in found]
         emit_json(answers[0] if form == "json" else answers)
     elif form == "shim" and output is None:
         typer.echo(shim_text(found), nl=False)
     else:
         for each in found:
-            _show(each, replayed)
+            _show(each, replayed, net)
     if output is not None:
         note(f"wrote {output}")
 
 
-def _replayed(found: Collective, history: History | None) -> dict[str, Any]:
+def _replayed(found: Collective, history: History | None, network: Network) -> dict[str, Any]:
     from gavotte.collective import replay
 
-    return {} if history is None else {"replayed_s": replay(history, found).tolist()}
+    return {} if history is None else {"replayed_s": replay(history, found, network).tolist()}
 
 
-def _show(found: Collective, history: History | None) -> None:
+def _show(found: Collective, history: History | None, network: Network) -> None:
     """The predictions, then each tree."""
     from gavotte.collective import draw
 
@@ -174,7 +176,7 @@ def _show(found: Collective, history: History | None) -> None:
         where = f"round a ring of {stage.ring} members" if stage.ring else f"root {found.hosts[stage.root]}"
         typer.echo(f"\n{stage.operation}, {where}\n{draw(stage, found.hosts)}")
     if history is not None:
-        seconds = _replayed(found, history)["replayed_s"]
+        seconds = _replayed(found, history, network)["replayed_s"]
         note_replay(seconds)
     note(f"seed {found.seed}")
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gavotte.cli.options import Json, NetworkFile, PlacementOutput, Seed
-from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
 from gavotte.cli.replay import Norm, Replay, note_replay, read_replay
 
 
@@ -31,20 +31,21 @@ def map_(
     as_json: Json = False,
 ) -> None:
     """Give each task a host of its own, so that tasks that exchange much are close together."""
-    from gavotte.collective import history_costs
+    from gavotte.collective import ranks_over
     from gavotte.formats.app import read_app
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import write_placement
-    from gavotte.mapping import busiest_s, keys, map_tasks
+    from gavotte.mapping import keys, map_tasks, times_s
 
     snapshots = read_replay(history, norm, seed)
     read = read_app(app)
-    placed = map_tasks(read_network(network), read, method, seed=seed)
+    net = read_network(network)
+    warn_of_unknown(net)
+    placed = map_tasks(net, read, method, seed=seed)
     order = None if hosts is None else keys(placed, [host.strip() for host in hosts.split(",")])
     replayed: list[float] | None = None
     if snapshots is not None:
-        pairs = history_costs(snapshots, list(placed.assignment.values()))
-        replayed = busiest_s(read, range(len(read.task)), pairs.alpha_s, pairs.per_byte_s).tolist()
+        replayed = times_s(read, ranks_over(snapshots, list(placed.assignment.values()), net)).tolist()
     if output is not None:
         write_placement(output, placed)
     if as_json:
@@ -54,7 +55,8 @@ def map_(
         typer.echo("\n".join(map(str, order)))
     else:
         emit_table(["task", "host"], [list(pair) for pair in placed.assignment.items()], words=["host"])
-    note(f"{method}: the busiest host, {placed.bottleneck}, takes {placed.completion_s:.4g} s, seed {placed.seed}")
+    limit = f", limited by the {placed.bottleneck}" if placed.bottleneck else ""
+    note(f"{method}: predicted {placed.completion_s:.4g} s{limit}, seed {placed.seed}")
     if replayed:
         note_replay(replayed)
     if output is not None:

@@ -7,13 +7,16 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from gavotte.formats.network import Network
 
 TEXT_WIDTH = 16
 """Text in a table is not wrapped more tightly than this."""
@@ -33,6 +36,13 @@ def note(message: str) -> None:
 def printable(text: str) -> str:
     """A text from elsewhere, with escapes for what a terminal would act on."""
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
+def warn_of_unknown(network: Network) -> None:
+    """Tells that pairs without a rate are planned with caution, if there are such."""
+    if unknown := network.unknown_pairs:
+        count = f"{unknown} pairs have" if unknown > 1 else "1 pair has"
+        note(f"warning: {count} no rate; they are planned as slower than all others until you measure them")
 
 
 def emit_json(content: Any) -> None:

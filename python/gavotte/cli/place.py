@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.options import AppFiles, Json, NetworkFile, PlacementOutput, Seed, Threads
-from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
 from gavotte.errors import GavotteError
 from gavotte.formats.rates import format_bytes, format_rate
 
@@ -118,9 +118,7 @@ def place(
     from gavotte.place import explain as reason
 
     net, loaded = read_network(network), [read_app(app) for app in apps]
-    if net.unknown_pairs:
-        count = f"{net.unknown_pairs} pairs have" if net.unknown_pairs > 1 else "1 pair has"
-        note(f"warning: {count} no rate; they are planned as slower than all others until you measure them")
+    warn_of_unknown(net)
     net = worst_case(net) if robust else net
     there = [_running(text) for text in running or ()]
     allowed = select_hosts(

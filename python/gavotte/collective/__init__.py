@@ -1,10 +1,10 @@
 """Makes trees for collective operations from a Network, says how long they take, and replays them over a History."""
 
 from gavotte.collective.building import build_shim
-from gavotte.collective.costs import history_costs
 from gavotte.collective.drawing import draw
 from gavotte.collective.noise import Noisy, with_noise
 from gavotte.collective.planning import ALGORITHMS, OPERATIONS, plan
+from gavotte.collective.ranks import ranks_over
 from gavotte.collective.replaying import replay
 from gavotte.collective.shim import shim_text
 from gavotte.terms.norm import norm_of
@@ -15,9 +15,9 @@ __all__ = [
     "Noisy",
     "build_shim",
     "draw",
-    "history_costs",
     "norm_of",
     "plan",
+    "ranks_over",
     "replay",
     "shim_text",
     "with_noise",

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import get_args
 
-import numpy as np
-
 from gavotte import _core
-from gavotte.collective.costs import PairCosts, network_costs
-from gavotte.collective.flat import FLAT, at_once_s, flat_stage, is_flat
+from gavotte.collective.ranks import ranks_on
 from gavotte.errors import GavotteError
 from gavotte.formats.collective import FORMAT, Collective, Operation, Stage
+from gavotte.formats.names import meant
 from gavotte.formats.network import Network
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
+
+FLAT = "flat"
+"""The root sends each block itself and whole, to all at once, as MPI libraries do."""
 
 TREES = ("binomial", "fnf", "ecef", "look-ahead", "chain", "search")
 """From MPICH's tree by rank to the search."""
@@ -66,7 +67,8 @@ def plan(
     The model: sending b bytes from i to j takes alpha_ij + b / beta_ij (the RPCA paper, section III), a host sends one
     message at a time and may receive meanwhile, and sends each segment to its children in their order as soon as it
     has it. A scatter's link carries one block for each rank below it; along a flat tree all go at once. Reductions and
-    gathers are the same on the way back, read backwards.
+    gathers are the same on the way back, read backwards. Messages that meet on a link of the Network (a host's caps, a
+    group's link) share it max-min fairly, as in `simulate`: that is what is predicted, and what the search chooses by.
 
     Args:
         network: what is believed of the pairs.
@@ -95,11 +97,11 @@ def plan(
         raise GavotteError(f"a {operation} cannot use a flat tree", hint=f"use one of {', '.join(TREES)}")
     hosts = list(network.names if ranks is None else ranks)
     if root is not None and root not in hosts:
-        raise GavotteError(f"no rank runs on the root `{root}`", hint=f"use one of {', '.join(hosts[:8])}, ...")
-    pairs = network_costs(network, hosts)
+        raise GavotteError(f"no rank runs on the root `{root}`", hint=meant(root, hosts))
+    on = ranks_on(network, hosts)
     stages_of = _STAGES[operation]
     nearest = len(stages_of) > 1 and root is None
-    top = _nearest(pairs, size_bytes) if nearest else hosts.index(root or hosts[0])
+    top = _nearest(on, size_bytes) if nearest else hosts.index(root or hosts[0])
     sizes = dict.fromkeys(stages_of, size_bytes)
     if operation == "allgather":
         sizes["broadcast"] = size_bytes * len(hosts)
@@ -108,11 +110,9 @@ def plan(
     tried = (*flat, *TREES, *rings) if algorithm == "auto" else tuple(dict.fromkeys(beside))
     for name in tried:
         if name in RINGS:
-            found[name] = [_ring(pairs, operation, size_bytes, name, segments, steps, seed)]
-        elif name == FLAT:
-            found[name] = [flat_stage(pairs, operation, size_bytes, top)]
+            found[name] = [_ring(on, operation, size_bytes, name, segments, steps, seed)]
         else:
-            found[name] = [_stage(pairs, each, sizes[each], top, name, segments, steps, seed) for each in stages_of]
+            found[name] = [_stage(on, each, sizes[each], top, name, segments, steps, seed) for each in stages_of]
     total_s = {name: sum(stage.predicted_s for stage in stages) for name, stages in found.items()}
     chosen = algorithm
     if algorithm == "auto":
@@ -132,7 +132,7 @@ def plan(
 
 
 def _stage(
-    pairs: PairCosts,
+    on: _core.Ranks,
     operation: Operation,
     size_bytes: int,
     root: int,
@@ -142,36 +142,31 @@ def _stage(
     seed: int,
 ) -> Stage:
     most = max(1, min(MOST_SEGMENTS, size_bytes // SEGMENT_BYTES)) if algorithm == "search" else 1
-    there = pairs.reversed if operation in ("reduce", "gather") else pairs
     try:
-        parent, order, pieces, seconds = _core.collective_tree(
-            there.alpha_s,
-            there.per_byte_s,
+        parent, order, pieces, seconds = on.tree(
             algorithm=algorithm,
             root=root,
             size_bytes=float(size_bytes),
-            segments=segments or most,
+            segments=1 if algorithm == FLAT else segments or most,
             scatter=operation in ("scatter", "gather"),
+            back=operation in ("reduce", "gather"),
             steps=steps,
             seed=seed,
         )
     except (ValueError, OverflowError) as error:
         raise GavotteError(str(error)) from None
-    found = Stage(
+    return Stage(
         operation=operation, bytes=size_bytes, segments=pieces, parent=parent, order=order, predicted_s=seconds
     )
-    return found.model_copy(update={"predicted_s": float(at_once_s(pairs, found))}) if is_flat(found) else found
 
 
 def _ring(
-    pairs: PairCosts, operation: Operation, size_bytes: int, algorithm: str, segments: int | None, steps: int, seed: int
+    on: _core.Ranks, operation: Operation, size_bytes: int, algorithm: str, segments: int | None, steps: int, seed: int
 ) -> Stage:
-    share_bytes = size_bytes // len(pairs.alpha_s) if operation == "allreduce" else size_bytes
+    share_bytes = size_bytes // on.count if operation == "allreduce" else size_bytes
     most = max(1, min(MOST_RING_SEGMENTS, share_bytes // SEGMENT_BYTES))
     try:
-        parent, order, members, pieces, seconds = _core.collective_ring(
-            pairs.alpha_s,
-            pairs.per_byte_s,
+        parent, order, members, pieces, seconds = on.ring(
             by_rank=algorithm == "rank-ring",
             size_bytes=float(size_bytes),
             segments=segments or most,
@@ -192,7 +187,8 @@ def _ring(
     )
 
 
-def _nearest(pairs: PairCosts, size_bytes: int) -> int:
+def _nearest(on: _core.Ranks, size_bytes: int) -> int:
     """The rank that reaches all others, and is reached by them, in the least time."""
-    seconds = pairs.alpha_s + size_bytes * pairs.per_byte_s
-    return int(np.argmin(seconds.sum(axis=0) + seconds.sum(axis=1)))
+    alpha_s, per_byte_s = on.alpha_beta()
+    seconds = alpha_s + size_bytes * per_byte_s
+    return int((seconds.sum(axis=0) + seconds.sum(axis=1)).argmin())

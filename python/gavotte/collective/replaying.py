@@ -5,53 +5,47 @@ from __future__ import annotations
 import numpy as np
 
 from gavotte import _core
-from gavotte.collective.costs import history_costs
-from gavotte.collective.flat import at_once_s, is_flat
-from gavotte.formats.collective import Collective
+from gavotte.collective.ranks import ranks_over
+from gavotte.formats.collective import Collective, Stage
 from gavotte.formats.history import Floats, History
+from gavotte.formats.network import Network
 
 
-def replay(history: History, collective: Collective) -> Floats:
-    """Evaluates an operation over snapshots by the alpha-beta model, with the trees as they are.
+def replay(history: History, collective: Collective, network: Network | None = None) -> Floats:
+    """Prices an operation in each snapshot, with the trees and rings as they are.
 
     An application that runs it k times in a snapshot takes k times as long; for one of several operations, add up.
 
     Args:
         history: n snapshots with all hosts of the operation; a gap is filled with the pair's median.
         collective: from `plan`, or read from a file.
+        network: says what pairs share, whatever its own pairs carry; else only hosts do, each as fast as its best pair.
 
     Returns:
         (n,) seconds.
 
     Raises:
-        GavotteError: when the History lacks a host or a pair.
+        GavotteError: when the History or the Network lacks a host, or a pair was never measured.
     """
-    pairs = history_costs(history, collective.hosts)
-    total_s: Floats = np.zeros(history.snapshots)
-    for stage in collective.stages:
-        if stage.ring:
-            total_s = total_s + _core.collective_ring_times(
-                pairs.alpha_s,
-                pairs.per_byte_s,
-                parent=stage.parent,
-                order=stage.order,
-                members=stage.ring,
-                size_bytes=float(stage.bytes),
-                segments=stage.segments,
-                reduce=stage.operation == "allreduce",
-            )
-            continue
-        if is_flat(stage):
-            total_s = total_s + at_once_s(pairs, stage)
-            continue
-        there = pairs.reversed if stage.operation in ("reduce", "gather") else pairs
-        total_s = total_s + _core.collective_times(
-            there.alpha_s,
-            there.per_byte_s,
+    snapshots = ranks_over(history, collective.hosts, network)
+    return np.array([sum(_stage_s(ranks, stage) for stage in collective.stages) for ranks in snapshots])
+
+
+def _stage_s(ranks: _core.Ranks, stage: Stage) -> float:
+    if stage.ring:
+        return ranks.ring_s(
             parent=stage.parent,
             order=stage.order,
+            members=stage.ring,
             size_bytes=float(stage.bytes),
             segments=stage.segments,
-            scatter=stage.operation in ("scatter", "gather"),
+            reduce=stage.operation == "allreduce",
         )
-    return total_s
+    return ranks.tree_s(
+        parent=stage.parent,
+        order=stage.order,
+        size_bytes=float(stage.bytes),
+        segments=stage.segments,
+        scatter=stage.operation in ("scatter", "gather"),
+        back=stage.operation in ("reduce", "gather"),
+    )

@@ -78,7 +78,7 @@ class Collective(Emitted):
         bytes: as for the MPI call: the message, or one rank's block (scatter, gather, allgather).
         algorithm: how the trees were found.
         stages: one after the other.
-        predicted_s: how long all takes by the alpha-beta model.
+        predicted_s: how long all takes where messages share the Network's links.
         baselines_s: the same for trees of other algorithms.
         seed: of the search.
     """

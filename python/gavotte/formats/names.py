@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from gavotte.errors import GavotteError
 from gavotte.formats.reading import problem
 
 _HOST_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")
@@ -63,6 +65,29 @@ def check_unique(kind: str, names: Sequence[str], *, field: str) -> None:
         seen[name] = index
 
 
+SHOWN_NAMES = 8
+"""Of many names, so many are told."""
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """What to write for a name that is not known: the one that is nearest, or some that there are."""
+    names = list(known)
+    if close := difflib.get_close_matches(name, names, n=1):
+        return f"did you mean `{close[0]}`?"
+    return f"use one of: {', '.join(sorted(names)[:SHOWN_NAMES])}" + (", ..." if len(names) > SHOWN_NAMES else "")
+
+
+def unknown_host(name: str, known: Iterable[str], where: str) -> GavotteError:
+    """The error for a host that is not there.
+
+    Args:
+        name: as the user wrote it.
+        known: the hosts that there are.
+        where: what has them: "the network".
+    """
+    return GavotteError(f"{where} has no host `{name}`", hint=meant(name, known))
+
+
 def check_known(name: str, known: Iterable[str], *, field: str, what: str) -> None:
     """Refuses a reference to something that the file does not define.
 
@@ -74,8 +99,7 @@ def check_known(name: str, known: Iterable[str], *, field: str, what: str) -> No
     """
     names = list(known)
     if name not in names:
-        shown = ", ".join(sorted(names)[:8]) + (", ..." if len(names) > 8 else "")
-        raise problem(f"`{name}` is no {what}", f"use one of: {shown}" if names else f"add a {what}", field=field)
+        raise problem(f"`{name}` is no {what}", meant(name, names) if names else f"add a {what}", field=field)
 
 
 def check_tree(kind: str, parents: Mapping[str, str | None], *, single_root: bool) -> None:

@@ -1,14 +1,15 @@
 """The front door: a Network and an App in, a Placement of one task a host out (the RPCA paper, section II-C).
 
-A mapping's time is that of its busiest host: all it sends one after the other, or all it receives, each message by the
-alpha-beta model. Unlike `place`, which counts what links carry, it keeps one task a host and counts latencies.
+A mapping's time is that of its transfers, all under way at once, sharing links as the Network has them. Unlike `place`,
+which looks at one link at a time, it keeps one task a host and counts latencies.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,19 +34,24 @@ class _Problem:
     """T tasks and N hosts; E messages.
 
     Attributes:
+        ranks: one on each host.
         source: (E,) tasks.
         target: (E,) tasks.
         bytes: (E,) of each message.
-        alpha_s: (N, N) seconds, row = source.
-        per_byte_s: (N, N) seconds a byte.
+        per_byte_s: (N, N) seconds a byte of a message alone, row = source.
     """
 
+    ranks: _core.Ranks
     tasks: int
     source: Ints
     target: Ints
     bytes: Floats
-    alpha_s: Floats
     per_byte_s: Floats
+
+    def at(self, hosts: Ints) -> dict[str, list[Any]]:
+        """The messages between hosts, for a mapping of tasks to them."""
+        ends = {"source": hosts[self.source].tolist(), "target": hosts[self.target].tolist()}
+        return ends | {"size_bytes": self.bytes.tolist()}
 
 
 def map_tasks(network: Network, app: App, method: str = "exchange", *, seed: int = 0) -> Placement:
@@ -53,8 +59,9 @@ def map_tasks(network: Network, app: App, method: str = "exchange", *, seed: int
 
     `ring` puts task i on host i. `greedy` puts the task with most bytes on the host with most bandwidth, then again and
     again the task with the heaviest transfer to a placed one on the free host with the best bandwidth to that one's; it
-    starts anew where tasks do not talk to each other. `exchange` starts from the better of the two and swaps
-    tasks of the busiest host with others (or moves them to free hosts) while that makes the busiest host less busy.
+    starts anew where tasks do not talk to each other. `exchange` starts from both and swaps tasks whose messages cross
+    the link that is full for longest with others (or moves them to free hosts) while it is then full for less long; of
+    all these mappings it takes the one that takes least time.
 
     Args:
         network: what is believed of the pairs.
@@ -63,7 +70,8 @@ def map_tasks(network: Network, app: App, method: str = "exchange", *, seed: int
         seed: repeated in the Placement; nothing is drawn.
 
     Returns:
-        `completion_s` is the busiest host's time, `bound_s` 0: nothing is proven.
+        `completion_s` is the time of all messages, `bottleneck` the link that holds the last one back, `bound_s` 0:
+        nothing is proven.
 
     Raises:
         GavotteError: for an unknown method, too many tasks, constraints, a task that does not fit its host, or a pair
@@ -86,49 +94,40 @@ def map_tasks(network: Network, app: App, method: str = "exchange", *, seed: int
     made = {"ring": np.arange(problem.tasks, dtype=np.int64)}
     if method != "ring":
         made["greedy"] = _greedy(problem)
-    if method == "exchange":
-        made["exchange"] = _exchanged(problem, min(made.values(), key=lambda hosts: _busy(problem, hosts).max()))
-    hosts = made[method]
+    tried = [made[method]] if method in made else [*made.values(), *(_exchanged(problem, at) for at in made.values())]
+    priced = [(problem.ranks.messages_s(**problem.at(hosts)), hosts) for hosts in tried]
+    (seconds, bottleneck), hosts = min(priced, key=lambda each: each[0][0])
     for task, host in zip(app.task, (network.hosts[int(at)] for at in hosts), strict=True):
         if task.cpus > host.cpus or 0 < host.memory_bytes < task.memory_bytes:
             raise GavotteError(
                 f"task {task.name} needs more cores or memory than {host.name} has",
                 hint="use `gavotte place`, which finds a host that has them",
             )
-    busy_s = _busy(problem, hosts)
-    worst = int(busy_s.argmax())
-    place, way = worst % len(network.hosts), "out of" if worst < len(network.hosts) else "into"
     return Placement(
         apps=[app.name],
         method=method,
         assignment={task.name: network.names[int(host)] for task, host in zip(app.task, hosts, strict=True)},
-        completion_s=float(busy_s[worst]),
+        completion_s=seconds,
         bound_s=0.0,
         optimal=False,
-        bottleneck=f"{way} {network.names[place]}",
+        bottleneck=bottleneck,
         elapsed_s=time.perf_counter() - started,
         seed=seed,
     )
 
 
-def busiest_s(app: App, hosts: Sequence[int], alpha_s: Floats, per_byte_s: Floats) -> Floats:
-    """What a mapping takes on each of n networks.
+def times_s(app: App, snapshots: Iterable[_core.Ranks]) -> Floats:
+    """What a mapping takes in each of n snapshots.
 
     Args:
         app: its transfers.
-        hosts: the host of each task.
-        alpha_s: (n, N, N) seconds, row = source.
-        per_byte_s: (n, N, N) seconds a byte.
+        snapshots: n times the tasks as ranks on their hosts; see `gavotte.collective.ranks_over`.
 
     Returns:
         (n,) seconds.
     """
-    at = np.asarray(hosts, dtype=np.int64)
-    times = []
-    for alpha, per_byte in zip(alpha_s, per_byte_s, strict=True):
-        source, target, sizes = _messages(app)
-        times.append(float(_busy(_Problem(len(app.task), source, target, sizes, alpha, per_byte), at).max()))
-    return np.array(times)
+    source, target, sizes = (column.tolist() for column in _messages(app))
+    return np.array([on.messages_s(source=source, target=target, size_bytes=sizes)[0] for on in snapshots])
 
 
 def keys(placement: Placement, hosts: Sequence[str]) -> list[int]:
@@ -161,18 +160,11 @@ def _messages(app: App) -> tuple[Ints, Ints, Floats]:
 
 
 def _problem(network: Network, app: App) -> _Problem:
-    alpha_s, per_byte_s = _core.Network(network).alpha_beta(list(range(len(network.hosts))))
-    return _Problem(len(app.task), *_messages(app), alpha_s, per_byte_s)
-
-
-def _busy(problem: _Problem, hosts: Ints) -> Floats:
-    """(2N,) how long each host sends, then how long each receives."""
-    source, target = hosts[problem.source], hosts[problem.target]
-    seconds = problem.alpha_s[source, target] + problem.bytes * problem.per_byte_s[source, target]
-    size = len(problem.alpha_s)
-    return np.concatenate(
-        [np.bincount(source, seconds, minlength=size), np.bincount(target, seconds, minlength=size)]
-    ).astype(np.float64)
+    try:
+        ranks = _core.Ranks(_core.Network(network.cautious()), list(range(len(network.hosts))))
+    except ValueError as error:
+        raise GavotteError(str(error)) from None
+    return _Problem(ranks, len(app.task), *_messages(app), ranks.alpha_beta()[1])
 
 
 def _greedy(problem: _Problem) -> Ints:
@@ -201,9 +193,7 @@ def _greedy(problem: _Problem) -> Ints:
 
 
 def _exchanged(problem: _Problem, start: Ints) -> Ints:
-    found = _core.exchanged(
-        problem.alpha_s,
-        problem.per_byte_s,
+    found = problem.ranks.exchanged(
         source=problem.source.tolist(),
         target=problem.target.tolist(),
         size_bytes=problem.bytes.tolist(),

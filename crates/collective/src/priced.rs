@@ -1,0 +1,111 @@
+//! Schedules by their true price: what they take on a network whose links messages share.
+
+use gavotte_fluid::Platform;
+
+use crate::error::TreeError;
+use crate::exchange::Message;
+use crate::ranks::Ranks;
+use crate::ring::{Ring, RingTask, ring_time};
+use crate::ring_search::{FoundRing, ring_candidates};
+use crate::script::{Priced, Script};
+use crate::search::{Found, candidates};
+use crate::task::Task;
+use crate::time::time;
+use crate::tree::Tree;
+
+impl Ranks {
+    /// Seconds of an operation along a tree; `back` reads it backwards, as a reduction or a gather. A root that scatters
+    /// whole blocks to all others itself does so at once, as MPI libraries do.
+    ///
+    /// # Errors
+    ///
+    /// As [`time`].
+    pub fn tree_s(&self, tree: &Tree, task: Task, back: bool) -> Result<f64, TreeError> {
+        let alone_s = time(self.costs(back), tree, task)?;
+        let task = task.check()?;
+        let flat = task.scatter && task.segments == 1 && tree.children(tree.root()).len() + 1 == tree.hosts();
+        if self.are_apart() && !flat {
+            return Ok(alone_s);
+        }
+        let script = if flat {
+            Script::of_flat(self.count(), tree.root(), task.bytes)
+        } else {
+            Script::of_tree(tree, task)
+        };
+        let script = if back { script.backwards() } else { script };
+        Ok(script.price(self)?.seconds)
+    }
+
+    /// Seconds of an operation round a ring.
+    ///
+    /// # Errors
+    ///
+    /// As [`ring_time`].
+    pub fn ring_s(&self, ring: &Ring, task: RingTask) -> Result<f64, TreeError> {
+        let alone_s = ring_time(self.costs(false), ring, task)?;
+        let hung = ring.members().len() < ring.hosts();
+        if self.are_apart() && !(hung && self.share_caps()) {
+            return Ok(alone_s);
+        }
+        Ok(Script::of_ring(ring, task.check()?).price(self)?.seconds)
+    }
+
+    /// As [`crate::search`], by the true price of what it found.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::search`].
+    pub fn search(&self, root: usize, task: Task, back: bool, steps: u64, seed: u64) -> Result<Found, TreeError> {
+        let found = candidates(self.costs(back), root, task, steps, seed)?;
+        let price = |found: &Found| {
+            let segments = found.segments;
+            self.tree_s(&found.tree, Task { segments, ..task }, back)
+        };
+        cheapest(found, |found| found.seconds, price).map(|(seconds, found)| Found { seconds, ..found })
+    }
+
+    /// As [`crate::search_ring`], by the true price of what it found.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::search_ring`].
+    pub fn search_ring(&self, task: RingTask, steps: u64, seed: u64) -> Result<FoundRing, TreeError> {
+        let found = ring_candidates(self.costs(false), task, steps, seed)?;
+        let price = |found: &FoundRing| {
+            let segments = found.segments;
+            self.ring_s(&found.ring, RingTask { segments, ..task })
+        };
+        cheapest(found, |found| found.seconds, price).map(|(seconds, found)| FoundRing { seconds, ..found })
+    }
+
+    /// Seconds of messages that all start at once, and the link that holds the last one back.
+    ///
+    /// # Errors
+    ///
+    /// When the fluid model refuses them.
+    pub fn messages_s(&self, messages: &[Message]) -> Result<(f64, String), TreeError> {
+        let sent = messages
+            .iter()
+            .map(|message| (message.source, message.target, message.bytes));
+        let Priced { seconds, holder } = Script::of_messages(self.count(), sent).price(self)?;
+        Ok((seconds, holder.map_or_else(String::new, |link| self.link_name(link))))
+    }
+}
+
+/// The candidate of the least price. Those that cannot be less, since their bounds are not, are not priced.
+fn cheapest<T>(
+    candidates: Vec<T>,
+    bound_s: impl Fn(&T) -> f64,
+    price: impl Fn(&T) -> Result<f64, TreeError>,
+) -> Result<(f64, T), TreeError> {
+    let mut best: Option<(f64, T)> = None;
+    for each in candidates {
+        if best.as_ref().is_none_or(|(least_s, _)| bound_s(&each) < *least_s) {
+            let seconds = price(&each)?;
+            if best.as_ref().is_none_or(|(least_s, _)| seconds < *least_s) {
+                best = Some((seconds, each));
+            }
+        }
+    }
+    best.ok_or(TreeError::Unreachable(0))
+}

@@ -1,0 +1,214 @@
+//! The ranks of an operation on the hosts of a network: what a message costs, and which links it shares with others.
+
+use std::sync::Arc;
+
+use gavotte_fluid::{LinkId, Platform};
+use gavotte_net::{BitsPerSec, Link, Network, NetworkParts, Sharing};
+
+use crate::costs::Costs;
+use crate::error::TreeError;
+use crate::shared::Shared;
+
+/// Two ranks on one host meet in memory; what matters is only that this is much faster than any network.
+const LOCAL_ALPHA_S: f64 = 1e-6;
+const LOCAL_PER_BYTE_S: f64 = 8.0 / 40e9;
+
+/// Ranks 0 to R - 1, each on a host; several may be on one.
+///
+/// Where hosts share anything, a host without a known cap is taken to carry what it carries on its best pair and no more:
+/// a cap that nobody knows must not make sending to all at once look free.
+#[derive(Clone, Debug)]
+pub struct Ranks {
+    network: Arc<Network>,
+    hosts: Vec<usize>,
+    egress: Vec<BitsPerSec>,
+    ingress: Vec<BitsPerSec>,
+    there: Costs,
+    back: Costs,
+}
+
+impl Ranks {
+    /// Puts ranks on hosts.
+    ///
+    /// # Errors
+    ///
+    /// When there are no ranks, a host does not exist, or neither a pair's rate nor a cap on its way is known.
+    pub fn new(network: Arc<Network>, hosts: Vec<usize>) -> Result<Self, TreeError> {
+        let count = network.hosts().len();
+        if let Some(&host) = hosts.iter().find(|&&host| host >= count) {
+            let why = format!("there is no host {host}");
+            return Err(TreeError::NoTree { hosts: count, why });
+        }
+        let (egress, ingress) = caps(&network);
+        let nothing = Costs::new(1, vec![0.0], vec![0.0])?;
+        let mut ranks = Self {
+            network,
+            egress,
+            ingress,
+            there: nothing.clone(),
+            back: nothing,
+            hosts,
+        };
+        ranks.there = ranks.costs_of(false)?;
+        ranks.back = ranks.costs_of(true)?;
+        Ok(ranks)
+    }
+
+    /// Ranks on a network that is as `network` but for its pairs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ranks::new`], or when a rate or latency makes no sense.
+    pub fn at(
+        network: &Network,
+        hosts: Vec<usize>,
+        rate_bps: Vec<f64>,
+        latency_s: Vec<f64>,
+    ) -> Result<Self, TreeError> {
+        let parts = NetworkParts {
+            hosts: network.hosts().to_vec(),
+            groups: network.groups().to_vec(),
+            sharing: network.sharing(),
+            rate_bps,
+            latency_s,
+        };
+        let network = Network::new(parts).map_err(|error| TreeError::Network(error.to_string()))?;
+        Self::new(Arc::new(network), hosts)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// What messages cost one at a time; `back` for those that go from the column to the row.
+    pub fn costs(&self, back: bool) -> &Costs {
+        if back { &self.back } else { &self.there }
+    }
+
+    /// Whether an operation in which each rank sends one message at a time, and receives one at a time, never has two on
+    /// one link: its messages then take what they take alone.
+    pub(crate) fn are_apart(&self) -> bool {
+        self.there.shared().is_empty()
+    }
+
+    /// Whether a host that receives from two at once receives more slowly from each.
+    pub(crate) fn share_caps(&self) -> bool {
+        self.network.sharing() != Sharing::Pipe
+    }
+
+    /// Seconds that a message between two ranks of one host takes; none between hosts.
+    pub(crate) fn local_s(&self, source: usize, target: usize, bytes: f64) -> Option<f64> {
+        (self.hosts[source] == self.hosts[target]).then_some(LOCAL_ALPHA_S + bytes * LOCAL_PER_BYTE_S)
+    }
+
+    fn link_rate(&self, link: Link) -> BitsPerSec {
+        match link {
+            Link::Egress(host) => self.egress[host],
+            Link::Ingress(host) => self.ingress[host],
+            other => self.network.rate(other),
+        }
+    }
+
+    /// The hosts of each pair of ranks, row = source; those of the way back where `back`.
+    fn pairs(&self, back: bool) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let rows = self.hosts.iter();
+        rows.flat_map(move |&m| self.hosts.iter().map(move |&n| if back { (n, m) } else { (m, n) }))
+    }
+
+    /// The links that several messages may be on at once.
+    pub(crate) fn shared(&self, back: bool, crowded: impl Fn(Link) -> bool) -> Shared {
+        let mut shared = Shared::new(self.count());
+        for (m, n) in self.pairs(back) {
+            shared.begin_pair();
+            self.network.for_each_link(m, n, |link| {
+                let rate = self.link_rate(link);
+                if rate.is_limited() && crowded(link) {
+                    shared.add(self.network.link_index(link), 8.0 / rate.bps());
+                }
+            });
+        }
+        shared
+    }
+
+    fn costs_of(&self, back: bool) -> Result<Costs, TreeError> {
+        let count = self.count();
+        let (mut alpha_s, mut per_byte_s) = (Vec::new(), Vec::new());
+        for (m, n) in self.pairs(back) {
+            if m == n {
+                alpha_s.push(LOCAL_ALPHA_S);
+                per_byte_s.push(LOCAL_PER_BYTE_S);
+                continue;
+            }
+            let mut least = BitsPerSec::UNLIMITED;
+            self.network
+                .for_each_link(m, n, |link| least = least.min(self.link_rate(link)));
+            if !least.is_limited() && self.network.known_rate(m, n).is_none() {
+                let name = |host: usize| self.network.hosts()[host].name.clone();
+                return Err(TreeError::UnknownPair(name(m), name(n)));
+            }
+            alpha_s.push(self.network.latency_s(m, n).unwrap_or(0.0));
+            per_byte_s.push(8.0 / least.bps());
+        }
+        let mut busy = vec![0_usize; self.network.hosts().len()];
+        self.hosts.iter().for_each(|&host| busy[host] += 1);
+        let mut shared = self.shared(back, |link| match link {
+            // One rank sends one message at a time: nothing to share.
+            Link::Pair { .. } => false,
+            Link::Egress(host) | Link::Ingress(host) => busy[host] > 1,
+            Link::Up(_) | Link::Down(_) => true,
+        });
+        if busy.iter().any(|&ranks| ranks > 1) {
+            shared.crowd();
+        }
+        Ok(Costs::new(count, alpha_s, per_byte_s)?.sharing(shared))
+    }
+}
+
+/// Each host's caps; where one is not known and caps are shared, its best pair's rate.
+fn caps(network: &Network) -> (Vec<BitsPerSec>, Vec<BitsPerSec>) {
+    let hosts = network.hosts();
+    let mut egress: Vec<BitsPerSec> = hosts.iter().map(|host| host.egress).collect();
+    let mut ingress: Vec<BitsPerSec> = hosts.iter().map(|host| host.ingress).collect();
+    for host in 0..hosts.len() {
+        let others = || (0..hosts.len()).filter(move |&other| network.capped(host, other));
+        let best = |rates: &mut dyn Iterator<Item = Option<BitsPerSec>>| {
+            let known = rates.flatten().filter(|rate| rate.is_limited());
+            known.max_by(|a, b| a.bps().total_cmp(&b.bps()))
+        };
+        if !egress[host].is_limited() {
+            let found = best(&mut others().map(|other| network.known_rate(host, other)));
+            egress[host] = found.unwrap_or(BitsPerSec::UNLIMITED);
+        }
+        if !ingress[host].is_limited() {
+            let found = best(&mut others().map(|other| network.known_rate(other, host)));
+            ingress[host] = found.unwrap_or(BitsPerSec::UNLIMITED);
+        }
+    }
+    (egress, ingress)
+}
+
+impl Platform for Ranks {
+    fn host_count(&self) -> usize {
+        self.count()
+    }
+
+    fn route(&self, source: usize, target: usize, _label: u64, path: &mut Vec<LinkId>) {
+        let add = |link| path.push(LinkId(self.network.link_index(link) as u64));
+        self.network.for_each_link(self.hosts[source], self.hosts[target], add);
+    }
+
+    fn rate(&self, link: LinkId) -> BitsPerSec {
+        self.link_rate(self.network.link(link.0 as usize))
+    }
+
+    /// Zero where it is unknown.
+    fn latency_s(&self, source: usize, target: usize) -> f64 {
+        let (m, n) = (self.hosts[source], self.hosts[target]);
+        self.network.latency_s(m, n).unwrap_or(0.0)
+    }
+
+    fn link_name(&self, link: LinkId) -> String {
+        self.network.link_name(self.network.link(link.0 as usize))
+    }
+}

@@ -1,0 +1,244 @@
+//! Who sends what after what, and how long that takes where messages share links: the true price of a schedule.
+//!
+//! Every message is a flow of the fluid model, which starts when its sender is done with the one before and has what it
+//! sends. Where no two messages meet on a link this is what the evaluators [`crate::time`] and [`crate::ring_time`] say.
+
+use gavotte_fluid::{Flows, LinkId, Order, Platform, Workload, simulate};
+
+use crate::error::TreeError;
+use crate::ranks::Ranks;
+use crate::ring::{Ring, RingTask};
+use crate::task::Task;
+use crate::tree::Tree;
+
+/// Of the root's processor for each message beyond the first that it sends at once: of many small ones that is what counts.
+const MESSAGE_S: f64 = 20e-6;
+
+/// Messages, each known by its number, and which waits for which.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Script {
+    source: Vec<u32>,
+    target: Vec<u32>,
+    bytes: Vec<f64>,
+    start_s: Vec<f64>,
+    waits: Vec<(u32, u32)>,
+    /// By rank: the message that it sent last.
+    last: Vec<Option<u32>>,
+}
+
+/// What a script takes, and the link that held its last message back.
+#[derive(Clone, Debug)]
+pub(crate) struct Priced {
+    pub(crate) seconds: f64,
+    pub(crate) holder: Option<LinkId>,
+}
+
+impl Script {
+    fn new(ranks: usize) -> Self {
+        Self {
+            last: vec![None; ranks],
+            ..Self::default()
+        }
+    }
+
+    /// A message that starts at a time, whatever else its sender does.
+    fn send_at(&mut self, start_s: f64, source: usize, target: usize, bytes: f64) -> u32 {
+        let number = self.source.len() as u32;
+        self.source.push(source as u32);
+        self.target.push(target as u32);
+        self.bytes.push(bytes);
+        self.start_s.push(start_s);
+        number
+    }
+
+    /// A message that its sender sends after the one before.
+    fn send(&mut self, source: usize, target: usize, bytes: f64) -> u32 {
+        let number = self.send_at(0.0, source, target, bytes);
+        if let Some(before) = self.last[source].replace(number) {
+            self.waits.push((before, number));
+        }
+        number
+    }
+
+    /// See [`crate::time`].
+    pub(crate) fn of_tree(tree: &Tree, task: Task) -> Self {
+        let mut script = Self::new(tree.hosts());
+        let order = tree.order();
+        let mut blocks = vec![1.0; order.len()];
+        if task.scatter {
+            for &host in order.iter().rev() {
+                blocks[host] += tree.children(host).iter().map(|&child| blocks[child]).sum::<f64>();
+            }
+        }
+        let pieces = task.segments as usize;
+        let piece_bytes = task.bytes / f64::from(task.segments);
+        let mut came: Vec<Vec<u32>> = vec![Vec::new(); order.len()];
+        for &host in &order {
+            for piece in 0..pieces {
+                let arrived = came[host].get(piece).copied();
+                for (place, &child) in tree.children(host).iter().enumerate() {
+                    let number = script.send(host, child, piece_bytes * blocks[child]);
+                    if let (0, Some(before)) = (place, arrived) {
+                        script.waits.push((before, number));
+                    }
+                    came[child].push(number);
+                }
+            }
+        }
+        script
+    }
+
+    /// From the root to all others at once.
+    pub(crate) fn of_flat(ranks: usize, root: usize, bytes: f64) -> Self {
+        let mut script = Self::new(ranks);
+        for (place, rank) in (0..ranks).filter(|&rank| rank != root).enumerate() {
+            script.send_at(MESSAGE_S * place as f64, root, rank, bytes);
+        }
+        script
+    }
+
+    /// All at once.
+    pub(crate) fn of_messages(ranks: usize, messages: impl Iterator<Item = (usize, usize, f64)>) -> Self {
+        let mut script = Self::new(ranks);
+        for (source, target, bytes) in messages {
+            script.send_at(0.0, source, target, bytes);
+        }
+        script
+    }
+
+    /// See [`crate::ring_time`].
+    pub(crate) fn of_ring(ring: &Ring, task: RingTask) -> Self {
+        if task.reduce {
+            Self::of_combining(ring, task)
+        } else {
+            Self::of_collecting(ring, task)
+        }
+    }
+
+    fn of_collecting(ring: &Ring, task: RingTask) -> Self {
+        let (members, pieces) = (ring.members().len(), task.segments as usize);
+        let bytes = task.bytes / f64::from(task.segments);
+        let mut script = Self::new(ring.hosts());
+        // By member: what it is to pass on in this round, each with the message that brought it.
+        let mut there: Vec<Vec<Option<u32>>> = Vec::new();
+        for (place, &member) in ring.members().iter().enumerate() {
+            let mut own = vec![None; pieces];
+            for &host in ring.hung(place) {
+                own.extend((0..pieces).map(|_| Some(script.send(host, member, bytes))));
+            }
+            there.push(own);
+        }
+        for number in 0..members {
+            let mut passed = vec![Vec::new(); members];
+            for (place, &member) in ring.members().iter().enumerate() {
+                let next = (place + 1) % members;
+                let origin = (place + members - number) % members;
+                for (at, &came) in there[place].iter().enumerate() {
+                    let on = (number + 1 < members).then(|| ring.members()[next]);
+                    let below = ring.hung(place).iter().enumerate();
+                    let below = below.filter(|&(which, _)| origin != place || at / pieces != which + 1);
+                    for (first, target) in on.into_iter().chain(below.map(|(_, &host)| host)).enumerate() {
+                        let sent = script.send(member, target, bytes);
+                        if first == 0 {
+                            script.waits.extend(came.map(|before| (before, sent)));
+                        }
+                        if on == Some(target) {
+                            passed[next].push(Some(sent));
+                        }
+                    }
+                }
+            }
+            there = passed;
+        }
+        script
+    }
+
+    fn of_combining(ring: &Ring, task: RingTask) -> Self {
+        let (members, pieces) = (ring.members().len(), task.segments as usize);
+        let bytes = task.bytes / members as f64 / f64::from(task.segments);
+        let mut script = Self::new(ring.hosts());
+        // By member and what hangs from it: the messages that bring its vector up, share by share.
+        let up: Vec<Vec<Vec<u32>>> = ring
+            .members()
+            .iter()
+            .enumerate()
+            .map(|(place, &member)| {
+                let vectors = ring.hung(place).iter();
+                vectors
+                    .map(|&host| {
+                        (0..members * pieces)
+                            .map(|_| script.send(host, member, bytes))
+                            .collect()
+                    })
+                    .collect()
+            })
+            .collect();
+        let mut there: Vec<Vec<Option<u32>>> = vec![vec![None; pieces]; members];
+        for number in 0..2 * members - 1 {
+            let mut passed = there.clone();
+            for (place, &member) in ring.members().iter().enumerate() {
+                let next = (place + 1) % members;
+                for piece in 0..pieces {
+                    let added = (number < members).then(|| up[place].iter().map(|each| each[number * pieces + piece]));
+                    let needed: Vec<u32> = there[place][piece]
+                        .into_iter()
+                        .chain(added.into_iter().flatten())
+                        .collect();
+                    let on = (number + 2 < 2 * members).then(|| ring.members()[next]);
+                    let below = if number + 1 >= members { ring.hung(place) } else { &[] };
+                    for (first, target) in on.into_iter().chain(below.iter().copied()).enumerate() {
+                        let sent = script.send(member, target, bytes);
+                        if first == 0 {
+                            script.waits.extend(needed.iter().map(|&before| (before, sent)));
+                        }
+                        if on == Some(target) {
+                            passed[next][piece] = Some(sent);
+                        }
+                    }
+                }
+            }
+            there = passed;
+        }
+        script
+    }
+
+    /// The same read backwards: each message goes the other way, after those that waited for it.
+    pub(crate) fn backwards(mut self) -> Self {
+        std::mem::swap(&mut self.source, &mut self.target);
+        for (before, after) in &mut self.waits {
+            std::mem::swap(before, after);
+        }
+        self
+    }
+
+    /// How long it takes on a network.
+    pub(crate) fn price(&self, ranks: &Ranks) -> Result<Priced, TreeError> {
+        let fail = |error: gavotte_fluid::FluidError| TreeError::Fluid(error.to_string());
+        let bytes: Vec<u64> = self.bytes.iter().map(|bytes| bytes.round() as u64).collect();
+        let local_s = |at: usize| {
+            let (source, target) = (self.source[at] as usize, self.target[at] as usize);
+            ranks.local_s(source, target, self.bytes[at]).unwrap_or(0.0)
+        };
+        let startup_s: Vec<f64> = (0..bytes.len()).map(local_s).collect();
+        let flows = Flows {
+            source: &self.source,
+            target: &self.target,
+            bytes: &bytes,
+            start_s: &self.start_s,
+            startup_s: Some(&startup_s),
+            ..Flows::default()
+        };
+        let order = Order::edges(bytes.len(), &self.waits).map_err(fail)?;
+        let workload = Workload {
+            order: Some(&order),
+            ..Workload::new(flows)
+        };
+        let done = simulate(ranks as &dyn Platform, &workload).map_err(fail)?;
+        let ends = done.finish_s.iter().enumerate();
+        let last = ends.max_by(|a, b| a.1.total_cmp(b.1)).map(|(at, _)| at);
+        Ok(Priced {
+            seconds: done.end_s,
+            holder: last.and_then(|at| done.holder[at]),
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! Ranks on networks whose links messages share.
+
+use std::sync::Arc;
+
+use gavotte_collective::{Message, Ranks, Ring, RingTask, Task, Tree, exchange};
+use gavotte_net::{BitsPerSec, Group, Host, Network, NetworkParts, Sharing};
+
+/// Hosts without known caps, their pairs in bit/s, and racks by host behind links of `up_bps`.
+fn network(rate_bps: Vec<f64>, rack: &[usize], up_bps: f64) -> Arc<Network> {
+    let hosts = (0..rack.len()).map(|machine| Host {
+        name: format!("h{machine}"),
+        machine,
+        egress: BitsPerSec::UNLIMITED,
+        ingress: BitsPerSec::UNLIMITED,
+    });
+    let racks = rack.iter().max().map_or(0, |most| most + 1);
+    let group = |number: usize| Group {
+        name: format!("r{number}"),
+        members: (0..rack.len()).filter(|&host| rack[host] == number).collect(),
+        up: BitsPerSec::new(up_bps).unwrap(),
+        down: BitsPerSec::new(up_bps).unwrap(),
+        parent: None,
+    };
+    let parts = NetworkParts {
+        hosts: hosts.collect(),
+        rate_bps,
+        latency_s: vec![],
+        groups: (0..racks).map(group).collect(),
+        sharing: Sharing::Groups,
+    };
+    Arc::new(Network::new(parts).unwrap())
+}
+
+fn on(network: &Arc<Network>, hosts: &[usize]) -> Ranks {
+    Ranks::new(Arc::clone(network), hosts.to_vec()).unwrap()
+}
+
+#[test]
+fn an_uplink_is_shared_by_those_that_send_at_once() {
+    // 0 sends to 2 first, then to 1; when 1 has it, both 1 and 2 send on: 1 to 3 over the uplink, 2 in its own rack.
+    let network = network(vec![8e6; 16], &[0, 0, 1, 1], 8e6);
+    let ranks = on(&network, &[0, 1, 2, 3]);
+    let tree = Tree::new(0, vec![vec![1, 2], vec![3], vec![], vec![]]).unwrap();
+    let task = Task {
+        bytes: 1e6,
+        segments: 1,
+        scatter: false,
+    };
+    // After 1 s both cross, each at half the uplink's rate.
+    assert!((ranks.tree_s(&tree, task, false).unwrap() - 3.0).abs() < 1e-6);
+    assert!((ranks.tree_s(&tree, task, true).unwrap() - 3.0).abs() < 1e-6);
+}
+
+#[test]
+fn ranks_of_a_host_share_its_caps_and_meet_in_memory() {
+    let network = network(vec![8e6; 9], &[0, 1, 2], 1e12);
+    let ring = RingTask {
+        bytes: 1e6,
+        segments: 1,
+        reduce: false,
+    };
+    let alone = on(&network, &[0, 1, 2])
+        .ring_s(&Ring::by_rank(3).unwrap(), ring)
+        .unwrap();
+    assert!((alone - 2.0).abs() < 1e-6, "{alone}");
+    // Beside each other they cross once, three blocks; in turn, each host sends two streams at once.
+    let beside = on(&network, &[0, 0, 1, 1])
+        .ring_s(&Ring::by_rank(4).unwrap(), ring)
+        .unwrap();
+    let in_turn = on(&network, &[0, 1, 0, 1])
+        .ring_s(&Ring::by_rank(4).unwrap(), ring)
+        .unwrap();
+    assert!((beside - 3.0).abs() < 0.01, "{beside}");
+    assert!((in_turn - 6.0).abs() < 0.01, "{in_turn}");
+}
+
+#[test]
+fn what_hangs_shares_the_way_in() {
+    let network = network(vec![8e6; 9], &[0, 1, 2], 1e12);
+    let ring = Ring::new(vec![0, 1], vec![vec![2], vec![]]).unwrap();
+    let task = RingTask {
+        bytes: 1e6,
+        segments: 1,
+        reduce: false,
+    };
+    // 0 receives from 1 and 2 at once; then it passes 2's block on to 1 and 1's down to 2, after its own to both.
+    let seconds = on(&network, &[0, 1, 2]).ring_s(&ring, task).unwrap();
+    assert!((seconds - 4.0).abs() < 1e-6, "{seconds}");
+}
+
+#[test]
+fn nothing_known_is_an_error() {
+    let network = network(vec![f64::NAN; 4], &[0, 1], 1e6);
+    assert!(
+        Ranks::new(Arc::clone(&network), vec![0, 1]).is_ok(),
+        "the racks' links are known"
+    );
+    assert!(Ranks::new(Arc::clone(&network), vec![0, 7]).is_err());
+    assert!(Ranks::new(network, vec![]).is_err());
+}
+
+#[test]
+fn exchanges_help_and_stay_a_mapping() {
+    // Two tasks that talk sit on a slow pair; the fast one is free.
+    let mut rate_bps = vec![1.0; 16];
+    (rate_bps[2 * 4 + 3], rate_bps[3 * 4 + 2]) = (10.0, 10.0);
+    let network = network(rate_bps, &[0, 1, 2, 3], 1e12);
+    let ranks = on(&network, &[0, 1, 2, 3]);
+    let messages = [Message {
+        source: 0,
+        target: 1,
+        bytes: 10.0,
+    }];
+    let mut found = exchange(&ranks, &messages, vec![0, 2], 100).unwrap();
+    found.sort_unstable();
+    assert_eq!(found, [2, 3]);
+    assert!(exchange(&ranks, &messages, vec![0, 0], 100).is_err());
+    assert!(exchange(&ranks, &messages, vec![0, 9], 100).is_err());
+    assert!(exchange(&ranks, &messages, vec![0], 100).is_err());
+}
+
+#[test]
+fn exchanges_bring_partners_into_one_rack() {
+    // Four tasks talk in pairs across one uplink that all share.
+    let network = network(vec![8e6; 16], &[0, 0, 1, 1], 8e6);
+    let ranks = on(&network, &[0, 1, 2, 3]);
+    let messages = [(0, 2), (2, 0), (1, 3), (3, 1)].map(|(source, target)| Message {
+        source,
+        target,
+        bytes: 1e6,
+    });
+    let found = exchange(&ranks, &messages, vec![0, 1, 2, 3], 100).unwrap();
+    assert_eq!(found[0] / 2, found[2] / 2, "{found:?}");
+    let at = messages.map(|each| Message {
+        source: found[each.source],
+        target: found[each.target],
+        ..each
+    });
+    assert!((ranks.messages_s(&at).unwrap().0 - 1.0).abs() < 1e-6);
+    assert!((ranks.messages_s(&messages).unwrap().0 - 2.0).abs() < 1e-6);
+}

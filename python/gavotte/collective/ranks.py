@@ -1,0 +1,90 @@
+"""Ranks on hosts, as a Network or each snapshot of a History has them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from gavotte import _core
+from gavotte.errors import GavotteError
+from gavotte.formats.history import Floats, History
+from gavotte.formats.names import unknown_host
+from gavotte.formats.network import FORMAT, Host, Network
+
+
+def ranks_on(network: Network, hosts: Sequence[str]) -> _core.Ranks:
+    """Ranks on hosts of a Network; a pair of unknown rate counts as slower than any that is known.
+
+    Args:
+        network: its hosts, caps, groups and pairs; an unknown latency counts as none.
+        hosts: the host of each of R ranks.
+
+    Raises:
+        GavotteError: for a host that the Network lacks, or where no rate is known at all.
+    """
+    at = places(network.names, hosts, "network")
+    try:
+        return _core.Ranks(_core.Network(network.cautious()), at)
+    except ValueError as error:
+        raise GavotteError(str(error)) from None
+
+
+def ranks_over(history: History, hosts: Sequence[str], network: Network | None = None) -> Iterator[_core.Ranks]:
+    """The same ranks in each snapshot of a History.
+
+    A pair that was not measured in a snapshot has its median over the others there.
+
+    Args:
+        history: n snapshots.
+        hosts: the host of each of R ranks.
+        network: says what pairs share; else hosts that carry what they carry on their best pair.
+
+    Raises:
+        GavotteError: for a host that the History lacks, or a pair that was never measured.
+    """
+    places(history.hosts, hosts, "history")
+    # All that both know, since what a host's best pair carries may be a pair that no rank uses.
+    names = [name for name in history.hosts if network is None or name in network.names]
+    chosen = [history.hosts.index(name) for name in names]
+    per_byte_s, alpha_s = (_filled(each[:, chosen][:, :, chosen]) for each in (1 / history.beta_Bps, history.alpha_s))
+    latency_s = np.nan_to_num(alpha_s)
+    if network is None:
+        nothing: list[list[float | None]] = [[None] * len(names)] * len(names)
+        alone = [Host(name=name) for name in names]
+        known = Network(format=FORMAT, hosts=alone, rate_bps=nothing, latency_s=nothing)
+    else:
+        known = network.of_hosts(places(network.names, names, "network"))
+    here = places(names, hosts, "network")
+    for m, n in ((m, n) for m in dict.fromkeys(here) for n in dict.fromkeys(here) if m != n):
+        if np.isnan(per_byte_s[0, m, n]):
+            raise GavotteError(
+                f"{names[m]} to {names[n]} was never measured", hint="measure that pair, or use other hosts"
+            )
+    base = _core.Network(known)
+    for slowness, latency in zip(per_byte_s, latency_s, strict=True):
+        yield _core.Ranks.at(base, here, rate_bps=np.ascontiguousarray(8 / slowness), latency_s=latency.copy())
+
+
+def _filled(values: Floats) -> Floats:
+    """With each gap's median over the other snapshots; the diagonal is left alone."""
+    gaps = np.isnan(values) & ~np.eye(values.shape[-1], dtype=bool)
+    if not gaps.any():
+        return values
+    with warnings.catch_warnings():  # pairs that were never measured are told by the caller
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.where(gaps, np.nanmedian(values, axis=0, keepdims=True), values)
+
+
+def places(names: Sequence[str], wanted: Sequence[str], what: str) -> list[int]:
+    """Where each rank's host stands.
+
+    Raises:
+        GavotteError: for a host that is not there.
+    """
+    at = {name: place for place, name in enumerate(names)}
+    for host in wanted:
+        if host not in at:
+            raise unknown_host(host, names, f"the {what}")
+    return [at[host] for host in wanted]
