@@ -27,6 +27,9 @@ from gavotte.formats.inventory import Host, Inventory
 logger = logging.getLogger(__name__)
 
 PROTOCOL = 3
+
+REPLAYING = "run "
+"""Begins the purpose of a run that replays applications; their names follow."""
 """Must equal the agent's: grows with every incompatible change of `proto/`."""
 
 LEASE_S = 10.0
@@ -72,6 +75,11 @@ class Neighbour:
 
     def __str__(self) -> str:
         return f"run {self.run_id} ({introduced(self.purpose, self.user)}) on {', '.join(self.hosts)}"
+
+    @property
+    def apps(self) -> tuple[str, ...]:
+        """The applications that it replays, as its purpose tells."""
+        return tuple(self.purpose.removeprefix(REPLAYING).split(", ")) if self.purpose.startswith(REPLAYING) else ()
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

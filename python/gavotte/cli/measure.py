@@ -12,8 +12,10 @@ import numpy as np
 import typer
 
 from gavotte.cli.budget import read_limits
-from gavotte.cli.options import Budget, DryRun, Hosts, Json, MaybeHosts, PricePerGb, Seed
-from gavotte.cli.output import emit_json, emit_table, json_text, note, progress
+from gavotte.cli.calibrate import calibrate
+from gavotte.cli.cross import cross
+from gavotte.cli.options import Budget, DryRun, Json, MaybeHosts, PricePerGb, Seed
+from gavotte.cli.output import emit_json, emit_table, note, progress
 from gavotte.cli.sharing import document, experiment, sharing
 from gavotte.formats.history import VERDICTS, Floats, History, Proof
 from gavotte.formats.rates import format_bytes, format_rate
@@ -222,119 +224,8 @@ def paths(
 
 
 measure.command(epilog="Example: gavotte measure sharing cloud.npz --hosts lab")(sharing)
-
-
-@measure.command(epilog="Example: gavotte measure cross vm0 vm1 --hosts lab --max-rate 287mbit")
-def cross(
-    source: Annotated[str, typer.Argument(help="The sending host.", metavar="SOURCE")],
-    target: Annotated[str, typer.Argument(help="The receiving host.", metavar="TARGET")],
-    hosts: Hosts,
-    max_rate: Annotated[
-        str | None,
-        typer.Option(
-            "--max-rate",
-            help="TCP goodput of the idle path, e.g. 287mbit. By default estimated with two connections.",
-            metavar="RATE",
-        ),
-    ] = None,
-    seconds: Annotated[
-        float, typer.Option("--seconds", help="Duration of the measurement.", min=1, max=600, metavar="SECONDS")
-    ] = 10.0,
-    as_json: Json = False,
-) -> None:
-    """Estimate the cross traffic on a path, as a number of bulk TCP connections (Choreo, section 3.2)."""
-    from gavotte.agents import resolve_hosts
-    from gavotte.errors import GavotteError
-    from gavotte.formats.rates import parse_rate
-    from gavotte.measure.cross import cross as watch
-
-    max_bps = None
-    if max_rate is not None:
-        try:
-            max_bps = parse_rate(max_rate)
-        except ValueError:
-            raise GavotteError(f"--max-rate: `{max_rate}` is not a rate", hint="use e.g. 287mbit") from None
-    found = watch(resolve_hosts(hosts), source, target, max_bps=max_bps, seconds=seconds)
-    if as_json:
-        emit_json(vars(found) | {"time_s": found.time_s.tolist(), "connections": found.connections.tolist()})
-        return
-    rows = [[f"{t:.2f}", f"{c:.1f}"] for t, c in zip(found.time_s, found.connections, strict=True)]
-    emit_table(["time s", "connections"], rows)
-    note(
-        f"cross traffic of {found.median:.1f} connections "
-        f"({found.low:.1f} to {found.high:.1f} from the 10th to the 90th percentile); "
-        f"path {format_rate(found.max_bps)} ({found.how}); round trip {1e3 * found.rtt_idle_s:.2f} ms idle, "
-        f"{1e3 * found.rtt_loaded_s:.2f} ms loaded"
-    )
-
-
-@measure.command(epilog="Example: gavotte measure calibrate --hosts lab --paths 12")
-def calibrate(
-    hosts: Hosts,
-    paths: Annotated[int, typer.Option("--paths", help="Number of paths to compare on.", min=1, metavar="N")] = 6,
-    bulk_s: Annotated[
-        float, typer.Option("--bulk-s", help="Duration of bulk TCP on each path.", min=0.5, max=60, metavar="SECONDS")
-    ] = 3.0,
-    bursts: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--bursts", help="K to try; may be repeated. 10, 20 and 50 if left out.", min=1, max=1000, metavar="K"
-        ),
-    ] = None,
-    packets: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--packets", help="B to try; may be repeated. 50 to 4000 if left out.", min=2, max=20_000, metavar="B"
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Write what was found, for `measure --calibration`.", metavar="C.json"),
-    ] = None,
-    seed: Seed = 0,
-    as_json: Json = False,
-) -> None:
-    """Find the Choreo trains (K bursts of B packets) that agree with bulk TCP on this network (section 4.1)."""
-    from gavotte.agents import resolve_hosts
-    from gavotte.formats.reading import write_text
-    from gavotte.measure.calibrate import BURSTS, PACKETS
-    from gavotte.measure.calibrate import calibrate as compare
-
-    with progress("calibrating") as advance:
-        found = compare(
-            resolve_hosts(hosts),
-            bursts=bursts or BURSTS,
-            packets=packets or PACKETS,
-            paths=paths,
-            bulk_s=bulk_s,
-            seed=seed,
-            progress=advance,
-        )
-    told = {
-        "trains": found.to_records(),
-        "best": None if found.best is None else vars(found.best),
-        "paths": found.paths,
-        "seed": found.seed,
-    }
-    if output is not None:
-        write_text(output, json_text(told))
-    if as_json:
-        emit_json(told)
-        return
-    rows = [
-        [
-            f"{t.bursts} x {t.packets} x {t.payload_bytes}",
-            f"{100 * t.mean_error:.1f} %",
-            str(t.answered),
-            format_bytes(t.bytes),
-        ]
-        for t in found.trains
-    ]
-    emit_table(["K x B x payload", "mean error", "paths", "bytes per path"], rows)
-    if found.best is not None:
-        best = found.best
-        how = f"--calibration {output}" if output else f"--bursts {best.bursts} --packets {best.packets}"
-        note(f"{100 * best.mean_error:.1f} % off: gavotte measure --method choreo {how}")
+measure.command(epilog="Example: gavotte measure cross vm0 vm1 --hosts lab --max-rate 287mbit")(cross)
+measure.command(epilog="Example: gavotte measure calibrate --hosts lab --paths 12")(calibrate)
 
 
 def _some(text: str, names: list[str], seed: int) -> list[tuple[str, str]]:

@@ -52,6 +52,15 @@ def model(
     without: Annotated[
         list[str] | None, typer.Option("--without", help="Leave out this host. May be repeated.", metavar="HOST")
     ] = None,
+    beside: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--beside",
+            help="An App of yours that ran while this was measured, so that `place --running` does not count what it "
+            "sends twice. May be repeated.",
+            metavar="NAME",
+        ),
+    ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -73,6 +82,7 @@ def model(
     measured = read_history(history).without(without or ())
     constant = find_constant(measured, method=method, seed=seed, fill=fill)
     network = learn(measured, sharing=kinds[sharing], constant=constant)
+    network = network.model_copy(update={"beside": sorted(set(beside or ()))})
     findings = judge(measured, constant)
     if output is not None:
         write_network(output, network)

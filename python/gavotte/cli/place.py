@@ -114,13 +114,18 @@ def place(
     from gavotte.formats.app import read_app
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import write_placement
-    from gavotte.place import PlacementLimits, decide, select_hosts, spend, worst_case, worth
+    from gavotte.place import PlacementLimits, decide, select_hosts, spend, twice_counted, worst_case, worth
     from gavotte.place import explain as reason
 
     net, loaded = read_network(network), [read_app(app) for app in apps]
     warn_of_unknown(net)
     net = worst_case(net) if robust else net
     there = [_running(text) for text in running or ()]
+    for name in twice_counted(net, there):
+        note(
+            f"warning: what `{name}` sends is counted beside the measured load; if it ran while that was measured, "
+            f"measure with --beside {name}"
+        )
     allowed = select_hosts(
         net,
         loaded,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from gavotte.errors import GavotteError
 from gavotte.formats.names import HostName, Label, check_known, check_tree, check_unique
 from gavotte.formats.reading import Emitted, parse_json, problem, read_text, validate, write_text
 from gavotte.tables import Tabular, matrix
@@ -28,6 +29,7 @@ Sharing = Literal["hose", "pipe", "groups"]
 
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 RateBps = Annotated[float, Field(gt=0, le=1e18)]
+Connections = Annotated[float, Field(ge=0, le=1e6)]
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
 """Bounds far beyond any network, so that no sum or quotient of what a file holds overflows."""
 
@@ -108,7 +110,7 @@ one of them moved."""
 UNKNOWN_SHARE = 0.5
 """Of the slowest known rate: what is planned with for a pair of unknown rate, so that any other is better."""
 
-MATRICES = ("rate_bps", "latency_s", "rate_low_bps", "price_usd_per_gb", "excess", "doubt")
+MATRICES = ("rate_bps", "latency_s", "rate_low_bps", "price_usd_per_gb", "excess", "doubt", "load")
 """Keys of a Network with one row and one column a host; all but the first two may be empty."""
 
 
@@ -119,7 +121,11 @@ class Network(Emitted, Tabular):
     `price_usd_per_gb` what 10^9 bytes from a host to another cost (None = nothing), `excess` the slow-down
     that `rate_bps` expects, the undisturbed rate being `rate_bps` x (1 + `excess`) (None = none), `band` the standard
     deviation of the logarithm of undisturbed transfer times (None = unknown), `doubt` why a rate is no measurement
-    (None = it is one).
+    (None = it is one), `load` what others were found to send, as a number of bulk connections (None = not measured):
+    `rate_bps` is without them, and a new connection gets `rate_bps` / (`load` + 1) (Choreo section 3.2).
+
+    `beside` names applications of one's own that ran while rates were measured, `load_beside` while loads were: what
+    they send is in the rates, or the loads, already.
     """
 
     format: Literal["gavotte/network/1"]
@@ -135,6 +141,9 @@ class Network(Emitted, Tabular):
     excess: list[list[NotNegative | None]] = []
     band: NotNegative | None = None
     doubt: list[list[Doubt | None]] = []
+    load: list[list[Connections | None]] = []
+    beside: list[str] = []
+    load_beside: list[str] = []
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -174,8 +183,55 @@ class Network(Emitted, Tabular):
         pairs = [rate for i, row in enumerate(self.rate_bps) for j, rate in enumerate(row) if i != j]
         return pairs.count(None) if any(pairs) else 0
 
+    def pair(self, source: str, target: str) -> tuple[int, int]:
+        """The indices of two hosts.
+
+        Raises:
+            GavotteError: when there is no such host.
+        """
+        at = {name: index for index, name in enumerate(self.names)}
+        for name in (source, target):
+            if name not in at:
+                raise GavotteError(f"`{name}` is not a host of the network", hint="check its spelling")
+        return at[source], at[target]
+
+    def with_load(self, source: str, target: str, connections: float, *, beside: Sequence[str] = ()) -> Self:
+        """The same with the load that was found on a path.
+
+        Args:
+            source: sending host.
+            target: receiving host.
+            connections: how many bulk connections of others there are.
+            beside: applications of one's own that ran meanwhile.
+
+        Raises:
+            GavotteError: when there is no such host.
+        """
+        m, n = self.pair(source, target)
+        load = [list(row) for row in self.load] or [[None] * len(self.hosts) for _ in self.hosts]
+        load[m][n] = connections
+        return self.model_copy(update={"load": load, "load_beside": sorted({*self.load_beside, *beside})})
+
+    def shared(self) -> Self:
+        """Each pair with a load at what a new connection gets: its rate / (c + 1) (Choreo section 3.2)."""
+        if not self.load:
+            return self
+        return self.model_copy(
+            update={
+                key: [
+                    [rate if rate is None or c is None else rate / (c + 1) for rate, c in zip(row, loads, strict=True)]
+                    for row, loads in zip(getattr(self, key), self.load, strict=True)
+                ]
+                for key in ("rate_bps", "rate_low_bps")
+                if getattr(self, key)
+            }
+            | {"load": []}
+        )
+
     def cautious(self) -> Self:
-        """To plan with: pairs of unknown rate at `UNKNOWN_SHARE` of the slowest known."""
+        """To plan with: `shared`, and pairs of unknown rate at `UNKNOWN_SHARE` of the slowest known."""
+        if self.load:
+            return self.shared().cautious()
         if not self.unknown_pairs:
             return self
         slowest = min(rate for i, row in enumerate(self.rate_bps) for j, rate in enumerate(row) if rate and i != j)

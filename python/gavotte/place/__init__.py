@@ -5,7 +5,7 @@ from gavotte.place.explaining import Explanation, Relocation, explain
 from gavotte.place.methods import METHODS
 from gavotte.place.placing import Answer, decide, evaluate, place
 from gavotte.place.robust import worst_case
-from gavotte.place.running import Running
+from gavotte.place.running import Running, twice_counted
 from gavotte.place.selecting import select_hosts
 from gavotte.place.thrift import GOALS, spend
 from gavotte.place.worth import Worth, worth
@@ -27,6 +27,7 @@ __all__ = [
     "place",
     "select_hosts",
     "spend",
+    "twice_counted",
     "worst_case",
     "worth",
 ]

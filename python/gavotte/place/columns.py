@@ -16,7 +16,7 @@ from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.place.merge import task_key, task_keys
-from gavotte.place.running import Running, loads, room_taken
+from gavotte.place.running import Running, loads, room_taken, without_own
 
 UNLIMITED_MEMORY = 2**64 - 1
 """Memory of a host of unknown size."""
@@ -127,7 +127,7 @@ def build_instance(
     transfers = _transfers(apps, task_at)
     rules = _rules(apps, task_at, limits, prices(network, limits))
     try:
-        compiled = _core.Network(network.cautious(), sharing)
+        compiled = _core.Network(without_own(network, running, sharing).cautious(), sharing)
         core = _core.Problem(
             compiled,
             _tasks(network, apps, names, task_at, allowed or {}),

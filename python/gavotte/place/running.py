@@ -1,8 +1,13 @@
-"""Applications that run already: they take room on hosts, and their transfers are on the links."""
+"""Applications that run already: they take room on hosts, and their transfers are on the links, once.
+
+What ran while the network was measured is in the measurement. Of rates (`Network.beside`), its bytes are not counted
+again; of loads (`Network.load_beside`), its connections are taken off the load, since its bytes say more.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gavotte.errors import GavotteError
@@ -52,19 +57,92 @@ class Running:
 def loads(network: Network, running: Sequence[Running]) -> list[tuple[int, int, int, int]]:
     """What is under way between hosts: (source, target, bytes, phase), hosts by their index.
 
+    Not of applications that ran while the rates were measured, which contain it.
+
     Raises:
         GavotteError: when a task runs on a host that the network does not have.
     """
     at = {name: index for index, name in enumerate(network.names)}
     rows = []
-    for one in running:
-        for app in one.apps:
-            for transfer in app.transfer:
-                source, target = (_index(at, one.host(app, task)) for task in (transfer.source, transfer.target))
-                size = round(transfer.bytes * one.share)
-                if source != target and size > 0:
-                    rows.append((source, target, size, transfer.phase))
+    for one, app in _each(running):
+        if app.name in network.beside:
+            continue
+        for transfer in app.transfer:
+            source, target = (_index(at, one.host(app, task)) for task in (transfer.source, transfer.target))
+            size = round(transfer.bytes * one.share)
+            if source != target and size > 0:
+                rows.append((source, target, size, transfer.phase))
     return rows
+
+
+def without_own(network: Network, running: Sequence[Running], sharing: str) -> Network:
+    """The network whose loads are those of others alone.
+
+    A load that was measured while applications ran that are counted here by their bytes contains their connections: as
+    many as they have at most at a time on the path, and on those that share a cap with it.
+
+    Args:
+        network: what is believed of the network.
+        running: applications that hold room and load links already.
+        sharing: which links transfers share.
+
+    Raises:
+        GavotteError: when a task runs on a host that the network does not have.
+    """
+    contained = [(one, app) for one, app in _each(running) if app.name in network.load_beside]
+    if not network.load or not contained:
+        return network
+    at = {name: index for index, name in enumerate(network.names)}
+    load = [list(row) for row in network.load]
+    own: Counter[tuple[int, int]] = Counter()
+    for one, app in contained:
+        in_phases: dict[int, Counter[tuple[int, int]]] = {}
+        for transfer in app.transfer:
+            source, target = (_index(at, one.host(app, task)) for task in (transfer.source, transfer.target))
+            if source != target and transfer.bytes > 0:
+                in_phases.setdefault(transfer.phase, Counter())[source, target] += 1
+        for path in {path for counts in in_phases.values() for path in counts}:
+            own[path] += max(counts[path] for counts in in_phases.values())
+    for m, row in enumerate(load):
+        for n, found in enumerate(row):
+            if found:
+                mine = sum(count for path, count in own.items() if _meet(network, sharing, (m, n), path))
+                row[n] = max(0.0, found - mine)
+    return network.model_copy(update={"load": load})
+
+
+def _meet(network: Network, sharing: str, one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether transfers on two paths cross a link that both may fill."""
+    if one == other:
+        return True
+    return not _limits(network, sharing, *one).isdisjoint(_limits(network, sharing, *other))
+
+
+def _limits(network: Network, sharing: str, m: int, n: int) -> set[tuple[str, str]]:
+    """The limited links that are not the pair's own."""
+    source, target = network.hosts[m], network.hosts[n]
+    if sharing == "pipe" or (source.machine is not None and source.machine == target.machine):
+        return set()
+    found = {("out of", source.name)} if source.egress_bps else set()
+    found |= {("into", target.name)} if target.ingress_bps else set()
+    if sharing == "groups":
+        for group in network.groups:
+            inside = [name in group.members for name in (source.name, target.name)]
+            found |= {("up", group.name)} if inside == [True, False] and group.up_bps else set()
+            found |= {("down", group.name)} if inside == [False, True] and group.down_bps else set()
+    return found
+
+
+def twice_counted(network: Network, running: Sequence[Running]) -> list[str]:
+    """Applications whose bytes are counted beside a measured load, of which nobody said whether it contains them."""
+    if not network.load:
+        return []
+    known = {*network.beside, *network.load_beside}
+    return sorted({app.name for _, app in _each(running)} - known)
+
+
+def _each(running: Sequence[Running]) -> Iterator[tuple[Running, App]]:
+    return ((one, app) for one in running for app in one.apps)
 
 
 def room_taken(network: Network, running: Sequence[Running]) -> tuple[list[float], list[int]]:
@@ -75,12 +153,11 @@ def room_taken(network: Network, running: Sequence[Running]) -> tuple[list[float
     """
     at = {name: index for index, name in enumerate(network.names)}
     cpus, memory_bytes = [0.0] * len(at), [0] * len(at)
-    for one in running:
-        for app in one.apps:
-            for task in app.task:
-                host = _index(at, one.host(app, task.name))
-                cpus[host] += task.cpus
-                memory_bytes[host] += task.memory_bytes
+    for one, app in _each(running):
+        for task in app.task:
+            host = _index(at, one.host(app, task.name))
+            cpus[host] += task.cpus
+            memory_bytes[host] += task.memory_bytes
     return cpus, memory_bytes
 
 

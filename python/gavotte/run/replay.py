@@ -11,6 +11,7 @@ from typing import Any
 
 from gavotte.agents import Budget, Fleet, enrolled
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.fleet import REPLAYING
 from gavotte.agents.replaying import CONNECT_S, replay
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.app import App
@@ -136,7 +137,7 @@ def run(
         max_bytes=max(todo.bytes_sent(host) for host in todo.hosts) + (1 << 20),
         max_seconds=max(todo.arrivals_s) + sum(todo.phases) * (max_seconds + CONNECT_S),
     )
-    purpose = f"run {', '.join(placement.apps)}"
+    purpose = REPLAYING + ", ".join(placement.apps)
     with enrolled(used, budget, purpose=purpose, shared=True) as fleet:
         if fleet.missing:
             name, reason = next(iter(fleet.missing.items()))

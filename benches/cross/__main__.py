@@ -1,0 +1,36 @@
+"""Cross traffic by Choreo's section 3.2 beside the truth: a steady load, and one that comes and goes (its Fig. 4).
+
+    make bench-cross [ARGS="[steady|onoff ...] --seconds 5 --seed 1"]
+
+The paper's estimates are of ns-2, and drawn; it prints no mean error.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from benches.cross import onoff, steady
+from benches.machine import machine
+
+PARTS = {"steady": steady.main, "onoff": onoff.main}
+
+
+def main() -> None:
+    """Runs the parts asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=list(PARTS))
+    parser.add_argument("--flows", type=int, nargs="+", default=[0, *range(1, 11)], help="steady: other connections")
+    parser.add_argument("--queues", nargs="+", default=["187kb", "750kb"], help="steady: 5 and 20 ms of the uplink")
+    parser.add_argument("--seconds", type=float, default=5.0, help="steady: of one connection")
+    parser.add_argument("--figures", nargs="+", choices=("a", "b"), default=["a", "b"], help="onoff: of Fig. 4")
+    parser.add_argument("--rate", type=float, default=200.0, help="onoff: Mbit/s of the shared link")
+    parser.add_argument("--runs", type=int, default=3, help="onoff: of each figure")
+    parser.add_argument("--seed", type=int, default=1, help="onoff: of the first run; the others follow it")
+    asked = parser.parse_args()
+    print(f"machine: {machine()}\nseed: {asked.seed}")
+    for part in asked.parts or PARTS:
+        PARTS[part](asked)
+
+
+if __name__ == "__main__":
+    main()

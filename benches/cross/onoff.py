@@ -1,0 +1,123 @@
+"""Fig. 3 and 4: sources that come and go beside one connection, and its estimate beside the truth over time.
+
+a: ten pairs over one link; the paper's 1 Gbit/s is `--rate` here. b: links of hosts a tenth of that between switches, the
+paper's 1 and 10 Gbit/s, and up to twenty sources: fewer than ten others do not show.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from gavotte import lab
+from gavotte.formats.history import Floats
+from gavotte.formats.inventory import read_inventory
+from gavotte.formats.topology import FORMAT, Topology
+from gavotte.measure.cross import CrossTraffic, cross
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+
+MEAN_S = 5.0
+"""The paper's mean time on and off."""
+SECONDS = 10.0
+SETTLE_S = 2.0
+"""Sources run for so long before."""
+STEP_S = 0.5
+"""Of the rows printed."""
+SOURCES = {"a": 9, "b": 20}
+QUEUE_S = 0.005
+
+
+def cloud_of(figure: str, rate_bps: float) -> Topology:
+    """Senders at one switch, receivers at the other."""
+    queue = f"{int(rate_bps * QUEUE_S / 8)}b"
+    link = {"rate": f"{int(rate_bps / 10)}bit"} if figure == "b" else {}
+    senders = [f"s{i}" for i in range(SOURCES[figure] + 1)]
+    return Topology.model_validate(
+        {
+            "format": FORMAT,
+            "switch": [
+                {"name": "core"},
+                {"name": "tor", "parent": "core", "up": f"{int(rate_bps)}bit", "queue": queue},
+            ],
+            "host": [{"name": name, "switch": "tor"} | link for name in senders]
+            + [{"name": "r0", "switch": "core"}, {"name": "r1", "switch": "core"}],
+        }
+    )
+
+
+def active(logs: list[Path], edges: Floats) -> Floats:
+    """How many sources were on, the mean of each window between two `edges`, Unix time."""
+    total = np.zeros(len(edges) - 1)
+    for log in logs:
+        rows = np.loadtxt(log, ndmin=2)
+        for (start, state), end in zip(rows[:-1], rows[1:, 0], strict=True):
+            if state:
+                covered = np.minimum(edges[1:], end) - np.maximum(edges[:-1], start)
+                total += np.maximum(covered, 0) / np.diff(edges)
+    return total
+
+
+def watched(figure: str, rate_bps: float, seed: int) -> tuple[CrossTraffic, Floats]:
+    """The estimate, and the truth in its windows."""
+    program = [sys.executable, str(Path(__file__).with_name("source.py"))]
+    with (
+        lab.session(cloud_of(figure, rate_bps), source="bench-cross") as session,
+        tempfile.TemporaryDirectory() as kept,
+    ):
+        inventory = read_inventory(session.hosts_file)
+        logs = [Path(kept, str(number)) for number in range(1, SOURCES[figure] + 1)]
+        started: list[subprocess.Popen[bytes]] = [session.exec("r1", [*program, "sink"])]
+        try:
+            time.sleep(0.5)
+            for number, log in enumerate(logs, start=1):
+                words = [str(1000 * seed + number), str(MEAN_S), str(SECONDS + SETTLE_S + 8), "r1", str(log)]
+                started.append(session.exec(f"s{number}", [*program, *words]))
+            time.sleep(SETTLE_S)
+            found = cross(inventory, "s0", "r0", max_bps=rate_bps * GOODPUT_PER_WIRE, seconds=SECONDS)
+            for process in started[1:]:
+                process.wait(timeout=30)
+        finally:
+            for process in started:
+                process.kill()
+                process.wait()
+        half = (found.time_s[1] - found.time_s[0]) / 2
+        edges = found.start_s + np.append(found.time_s - half, found.time_s[-1] + half)
+        return found, active(logs, edges)
+
+
+def main(asked: argparse.Namespace) -> None:
+    """Prints both figures' curves and how far they are apart."""
+    for figure in asked.figures:
+        rate = asked.rate * 1e6
+        floor = 9.0 if figure == "b" else 0.0
+        errors, after = [], []
+        for seed in range(asked.seed, asked.seed + asked.runs):
+            found, truth = watched(figure, rate, seed)
+            told = np.maximum(truth, floor)
+            errors.append(float(np.abs(found.connections - told).mean()))
+            rows = round(STEP_S / (found.time_s[1] - found.time_s[0]))
+            whole = len(truth) // rows * rows
+            time_s, actual, estimate = (
+                each[:whole].reshape(-1, rows).mean(axis=1) for each in (found.time_s, truth, found.connections)
+            )
+            after.append(float(np.abs(estimate - np.maximum(actual, floor)).mean()))
+            print(
+                f"\nFig. 4 {figure}, seed {seed}: {SOURCES[figure]} sources, on and off for {MEAN_S:g} s in the mean, link "
+                f"{asked.rate:g} Mbit/s (paper: {'10 Gbit/s' if figure == 'b' else '1 Gbit/s'})\n"
+                f"{'time s':>7} {'actual':>7} {'estimated':>10}"
+            )
+            for row in zip(time_s, actual, estimate, strict=True):
+                print(f"{row[0]:>7.2f} {row[1]:>7.1f} {row[2]:>10.1f}")
+        spread = f" ± {np.std(after, ddof=1) / len(after) ** 0.5:.2f}" if len(after) > 1 else ""
+        print(
+            f"Fig. 4 {figure}: mean |estimated - actual| over {asked.runs} runs of {SECONDS:g} s: {np.mean(errors):.2f} connections in "
+            f"windows of 100 ms, {np.mean(after):.2f}{spread} in windows of {STEP_S:g} s (paper: ns-2, drawn, no number"
+            f"{'; what is below 9 counts as 9' if floor else ''})",
+            flush=True,
+        )

@@ -1,0 +1,76 @@
+"""A sender that comes and goes, and what takes its bytes.
+
+python source.py sink
+python source.py SEED MEAN_S SECONDS HOST LOG
+
+Times on and off are exponential (Choreo section 3.2); whether it begins on is drawn, too. Each change goes to LOG as Unix
+time and 1 or 0.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import sys
+import threading
+import time
+from pathlib import Path
+
+PORT = 9500
+CHUNK = bytes(1 << 16)
+
+
+def sink() -> None:
+    """Takes whatever comes."""
+    listener = socket.create_server(("", PORT), backlog=64)
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=drain, args=(connection,), daemon=True).start()
+
+
+def drain(connection: socket.socket) -> None:
+    """Reads to the end."""
+    with connection:
+        try:
+            while connection.recv(1 << 18):
+                pass
+        except OSError:
+            return
+
+
+def on(host: str, until: float) -> None:
+    """One backlogged cubic connection, cut off at its end as if its data had ended there."""
+    with socket.socket() as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.settimeout(0.2)
+        connection.connect((host, PORT))
+        while time.time() < until:
+            try:
+                connection.send(CHUNK)
+            except TimeoutError:
+                continue
+
+
+def main() -> None:
+    """Sends by turns until its time is over."""
+    if sys.argv[1] == "sink":
+        sink()
+    choice = random.Random(int(sys.argv[1]))
+    mean_s, end = float(sys.argv[2]), time.time() + float(sys.argv[3])
+    sending = choice.random() < 0.5
+    with Path(sys.argv[5]).open("w", buffering=1) as log:
+        while (now := time.time()) < end:
+            until = min(end, now + choice.expovariate(1 / mean_s))
+            log.write(f"{now} {int(sending)}\n")
+            if sending:
+                on(sys.argv[4], until)
+            else:
+                time.sleep(until - now)
+            sending = not sending
+        log.write(f"{time.time()} 0\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""`gavotte measure calibrate`: which trains to measure with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gavotte.cli.options import Hosts, Json, Seed
+from gavotte.cli.output import emit_json, emit_table, json_text, note, progress
+from gavotte.formats.rates import format_bytes
+
+
+def calibrate(
+    hosts: Hosts,
+    paths: Annotated[int, typer.Option("--paths", help="Number of paths to compare on.", min=1, metavar="N")] = 6,
+    bulk_s: Annotated[
+        float, typer.Option("--bulk-s", help="Duration of bulk TCP on each path.", min=0.5, max=60, metavar="SECONDS")
+    ] = 3.0,
+    bursts: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--bursts", help="K to try; may be repeated. 10, 20 and 50 if left out.", min=1, max=1000, metavar="K"
+        ),
+    ] = None,
+    packets: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--packets", help="B to try; may be repeated. 50 to 4000 if left out.", min=2, max=20_000, metavar="B"
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write what was found, for `measure --calibration`.", metavar="C.json"),
+    ] = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Find the Choreo trains (K bursts of B packets) that agree with bulk TCP on this network (section 4.1)."""
+    from gavotte.agents import resolve_hosts
+    from gavotte.formats.reading import write_text
+    from gavotte.measure.calibrate import BURSTS, PACKETS
+    from gavotte.measure.calibrate import calibrate as compare
+
+    with progress("calibrating") as advance:
+        found = compare(
+            resolve_hosts(hosts),
+            bursts=bursts or BURSTS,
+            packets=packets or PACKETS,
+            paths=paths,
+            bulk_s=bulk_s,
+            seed=seed,
+            progress=advance,
+        )
+    told = {
+        "trains": found.to_records(),
+        "best": None if found.best is None else vars(found.best),
+        "paths": found.paths,
+        "seed": found.seed,
+    }
+    if output is not None:
+        write_text(output, json_text(told))
+    if as_json:
+        emit_json(told)
+        return
+    rows = [
+        [
+            f"{t.bursts} x {t.packets} x {t.payload_bytes}",
+            f"{100 * t.mean_error:.1f} %",
+            str(t.answered),
+            format_bytes(t.bytes),
+        ]
+        for t in found.trains
+    ]
+    emit_table(["K x B x payload", "mean error", "paths", "bytes per path"], rows)
+    if found.best is not None:
+        best = found.best
+        how = f"--calibration {output}" if output else f"--bursts {best.bursts} --packets {best.packets}"
+        note(f"{100 * best.mean_error:.1f} % off: gavotte measure --method choreo {how}")

@@ -1,0 +1,107 @@
+"""`gavotte measure cross`: the load on a path, and what a Network is told of it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gavotte.cli.options import Hosts, Json
+from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.formats.rates import format_rate
+
+if TYPE_CHECKING:
+    from gavotte.measure.cross import CrossTraffic
+
+
+def cross(
+    source: Annotated[str, typer.Argument(help="The sending host.", metavar="SOURCE")],
+    target: Annotated[str, typer.Argument(help="The receiving host.", metavar="TARGET")],
+    hosts: Hosts,
+    max_rate: Annotated[
+        str | None,
+        typer.Option(
+            "--max-rate",
+            help="TCP goodput of the idle path, e.g. 287mbit. By default estimated with two connections.",
+            metavar="RATE",
+        ),
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", help="Duration of the measurement.", min=1, max=600, metavar="SECONDS")
+    ] = 10.0,
+    network: Annotated[
+        Path | None,
+        typer.Option("--network", help="A Network that knows the rate of the idle path.", metavar="N.network.json"),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="Write that Network with the load found, for which `place` then allows.",
+            metavar="N.network.json",
+        ),
+    ] = None,
+    beside: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--beside",
+            help="An App of yours that runs meanwhile, so that `place --running` does not count it twice. May be "
+            "repeated; those of `gavotte run` are seen.",
+            metavar="NAME",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Estimate the cross traffic on a path, as a number of bulk TCP connections (Choreo, section 3.2)."""
+    from gavotte.agents import resolve_hosts
+    from gavotte.errors import GavotteError
+    from gavotte.formats.network import read_network, write_network
+    from gavotte.formats.rates import parse_rate
+    from gavotte.measure.cross import cross as watch
+
+    known = read_network(network) if network is not None else None
+    if output is not None and known is None:
+        raise GavotteError("-o needs a Network to add the load to", hint="name it with --network")
+    max_bps = None
+    if max_rate is not None:
+        try:
+            max_bps = parse_rate(max_rate)
+        except ValueError:
+            raise GavotteError(f"--max-rate: `{max_rate}` is not a rate", hint="use e.g. 287mbit") from None
+    found = watch(resolve_hosts(hosts), source, target, max_bps=max_bps, known=known, seconds=seconds)
+    mine = sorted({*(beside or ()), *(name for each in found.beside for name in each.apps)})
+    if output is not None and known is not None and found.told:
+        write_network(output, known.with_load(source, target, found.median, beside=mine))
+    for neighbour in found.beside:
+        note(f"warning: measured beside {neighbour}, which moved bytes meanwhile: the load contains them")
+    if as_json:
+        series = {"time_s": found.time_s.tolist(), "connections": found.connections.tolist()}
+        emit_json(vars(found) | series | {"told": found.told, "beside": mine})
+    else:
+        _tell_load(found)
+    if not found.told:
+        raise GavotteError(
+            f"the load from {source} to {target} cannot be told without the rate of the idle path",
+            hint="give it with --max-rate, or a Network that knows it with --network",
+        )
+    if output is not None:
+        note(f"wrote {output}")
+
+
+def _tell_load(found: CrossTraffic) -> None:
+    """The load by time, and in a line."""
+    if not found.told:
+        most = f"to {found.high:.1f} connections" if math.isfinite(found.high) else "connections to any number"
+        note(f"cross traffic of {found.low:.1f} {most} ({found.how})")
+        return
+    rows = [[f"{t:.2f}", f"{c:.1f}"] for t, c in zip(found.time_s, found.connections, strict=True)]
+    emit_table(["time s", "connections"], rows)
+    note(
+        f"cross traffic of {found.median:.1f} connections "
+        f"({found.low:.1f} to {found.high:.1f} from the 10th to the 90th percentile); "
+        f"path {format_rate(found.max_bps)} ({found.how}); round trip {1e3 * found.rtt_idle_s:.2f} ms idle, "
+        f"{1e3 * found.rtt_loaded_s:.2f} ms loaded"
+    )
