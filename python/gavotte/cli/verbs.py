@@ -24,6 +24,7 @@ from gavotte.cli.run import run
 from gavotte.cli.schema import schema
 from gavotte.cli.sequence import sequence
 from gavotte.cli.shim import shim
+from gavotte.cli.shuffle import shuffle
 from gavotte.cli.simulate import simulate
 from gavotte.cli.watch import watch
 
@@ -81,6 +82,7 @@ VERBS: tuple[tuple[str, Callable[..., object] | typer.Typer, str], ...] = (
     ("shim", shim, "--mpicc mpicc -o libgavotte-mpi.so"),
     ("map", map_, "cloud.network.json app.app.toml -o app.placement.json"),
     ("run", run, "sort.placement.json sort.app.toml --hosts lab"),
+    ("shuffle", shuffle, "bytes.csv --hosts lab --network cloud.network.json"),
     ("watch", watch, "cloud.network.json --hosts lab --every 60 -o cloud.network.json"),
     ("simulate", simulate, "cloud.topology.toml flows.csv -o finish.csv"),
     ("report", report, "--network cloud.network.json -o cloud.html"),

@@ -1,0 +1,90 @@
+"""Shuffles of Orchestra's Fig. 13 over real connections: weighted by pacing, weighted by connections, and as TCP goes.
+
+    make bench-shuffle [ARGS="--runs 5 --rate 20 --unit 2.5 --seed 1"]
+
+Topology A (B, C): two receivers fetch one unit from each of 2 (3, 4) senders of their own, and 2 (3, 4) units from one sender
+that they share. The Network is measured first; the bound is its own. The paper's column is its speed-up of weighted over
+standard shuffles on EC2, and what its fluid model predicts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+from collections import defaultdict
+
+from benches.clouds import star
+from benches.machine import machine, processor_times
+
+from gavotte import lab
+from gavotte.formats.byte_matrix import HostBytes
+from gavotte.formats.inventory import read_inventory
+from gavotte.measure import measure
+from gavotte.model import model
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.transfer import MODES, shuffle
+
+PAPER = {"A": (2, 18, 25), "B": (3, 24, 33), "C": (4, 29, 38)}
+"""Senders of each receiver's own; speed-up in % measured and predicted (Table 3)."""
+SHARED = "h0"
+RECEIVERS = ("h1", "h2")
+
+
+def fig13(senders: int, unit_bytes: int) -> list[HostBytes]:
+    """One of the three topologies of Fig. 13."""
+    flows = []
+    for number, receiver in enumerate(RECEIVERS):
+        own = range(3 + number * senders, 3 + (number + 1) * senders)
+        flows += [HostBytes(f"h{sender}", receiver, unit_bytes) for sender in own]
+        flows.append(HostBytes(SHARED, receiver, senders * unit_bytes))
+    return flows
+
+
+def main() -> None:
+    """Prints one row for each topology and mode."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5, help="of each kind")
+    parser.add_argument("--rate", type=int, default=20, help="of each host, Mbit/s on the wire")
+    parser.add_argument("--unit", type=float, default=2.5, help="MB")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    print(f"machine: {machine()}\nseed: {arguments.seed}, {arguments.runs} runs of each kind, in random order")
+    unit_bytes = round(arguments.unit * 1e6)
+    hosts = 3 + 2 * max(senders for senders, _, _ in PAPER.values())
+    todo = [(name, mode) for name in PAPER for mode in MODES for _ in range(arguments.runs)]
+    random.Random(arguments.seed).shuffle(todo)
+    times_s: dict[tuple[str, str], list[float]] = defaultdict(list)
+    bounds_s: dict[str, float] = {}
+    with lab.session(star([f"{arguments.rate}mbit"] * hosts), source="bench-shuffle") as cloud:
+        inventory = read_inventory(cloud.hosts_file)
+        network = model(measure(inventory, seed=arguments.seed).history)
+        before = processor_times()
+        for name, mode in todo:
+            done = shuffle(fig13(PAPER[name][0], unit_bytes), inventory, network, mode=mode)
+            times_s[name, mode].append(done.elapsed_s)
+            bounds_s[name] = done.bound_s
+        spent = [after - then for after, then in zip(processor_times(), before, strict=True)]
+    print(f"processors idle {100 * spent[1] / spent[0]:.0f} % of the time\n")
+    print(
+        f"{'':>2} {'mode':<12} {'median s':>9} {'least':>7} {'most':>7} {'x bound':>8} {'x wire':>7} {'saved':>7} "
+        f"{'paper: saved':>13} {'predicted':>10}"
+    )
+    for name, (senders, measured, predicted) in PAPER.items():
+        wire_s = 2 * senders * unit_bytes * 8 / (arguments.rate * 1e6 * GOODPUT_PER_WIRE)
+        standard_s = statistics.median(times_s[name, "standard"])
+        for mode in MODES:
+            runs = times_s[name, mode]
+            middle_s = statistics.median(runs)
+            paper = f"{measured:>11} % {predicted:>8} %" if mode == "connections" else ""
+            print(
+                f"{name:>2} {mode:<12} {middle_s:>9.3f} {min(runs):>7.3f} {max(runs):>7.3f} "
+                f"{middle_s / bounds_s[name]:>8.3f} {middle_s / wire_s:>7.3f} {100 * (1 - middle_s / standard_s):>5.1f} % {paper}"
+            )
+    worst = max(statistics.median(times_s[name, "paced"]) / bounds_s[name] for name in PAPER)
+    print(f"\npaced: at most {worst:.3f} times the bound (goal 1.02: {'met' if worst <= 1.02 else 'missed'})")
+    print("x bound: over the measured Network's bound; x wire: over what the shapers' rate allows in full frames")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""`gavotte shuffle`: a matrix of bytes, moved between hosts as fast as the network allows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gavotte.cli.options import DryRun, Hosts, Json, Seed
+from gavotte.cli.output import emit_json, emit_table, note, progress
+from gavotte.formats.rates import format_bytes
+
+if TYPE_CHECKING:
+    from gavotte.formats.inventory import Inventory
+    from gavotte.formats.network import Network
+
+
+def shuffle(
+    matrix: Annotated[Path, typer.Argument(help="Who sends how much: source,target,bytes.", metavar="BYTES.csv")],
+    hosts: Hosts,
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            "--network",
+            help="What is known of the network. By default the hosts of the matrix are measured first.",
+            metavar="N.network.json",
+        ),
+    ] = None,
+    mode: Annotated[
+        str,
+        typer.Option(
+            "--mode",
+            help="paced: each flow at its rate. connections: by numbers of connections. standard: as TCP goes.",
+            metavar="paced|connections|standard",
+        ),
+    ] = "paced",
+    max_seconds: Annotated[
+        float, typer.Option("--max-seconds", help="Give up after so long.", min=0.1, metavar="SECONDS")
+    ] = 3600.0,
+    seed: Seed = 0,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Move a matrix of bytes so that all flows end together, as early as any can (weighted shuffle scheduling)."""
+    from gavotte.agents import resolve_hosts
+    from gavotte.formats.byte_matrix import read_byte_matrix
+    from gavotte.formats.network import read_network
+    from gavotte.transfer import MODES, wss_bound
+    from gavotte.transfer import shuffle as carry_out
+
+    if mode not in MODES:
+        raise typer.BadParameter(f"use {', '.join(MODES)}", param_hint="--mode")
+    flows = read_byte_matrix(matrix)
+    inventory = resolve_hosts(hosts)
+    names = {flow.source for flow in flows} | {flow.target for flow in flows}
+    known = read_network(network) if network is not None else _measured(inventory, names, seed)
+    total = sum(flow.bytes for flow in flows)
+    bound_s, link = wss_bound(known, [(flow.source, flow.target, float(flow.bytes)) for flow in flows])
+    note(f"{len(flows)} flows, {format_bytes(total)}; at least {bound_s:.3g} s by the {link or 'network'}")
+    if dry_run:
+        if as_json:
+            emit_json({"bytes": total, "bound_s": bound_s, "bottleneck": link, "flows": len(flows), "seed": seed})
+        return
+    with progress("moving") as advance:
+        done = carry_out(flows, inventory, known, mode=mode, max_seconds=max_seconds, progress=advance)
+    if as_json:
+        emit_json(
+            {
+                "bytes": done.bytes,
+                "mode": done.mode,
+                "bound_s": done.bound_s,
+                "bottleneck": done.bottleneck,
+                "elapsed_s": done.elapsed_s,
+                "ratio": done.ratio,
+                "congestion": done.congestion,
+                "seed": seed,
+                "flows": done.to_records(),
+            }
+        )
+        return
+    emit_table(
+        ["source", "target", "bytes", "done after s"],
+        [[flow.source, flow.target, format_bytes(flow.bytes), f"{flow.finish_s:.3f}"] for flow in done.flows],
+    )
+    note(f"moved in {done.elapsed_s:.3f} s, {done.ratio:.3f} times the lower bound")
+
+
+def _measured(inventory: Inventory, names: set[str], seed: int) -> Network:
+    """What joins the hosts of the matrix, measured now."""
+    from gavotte.errors import GavotteError
+    from gavotte.measure import measure
+    from gavotte.model import model
+
+    used = [host for host in inventory.host if host.name in names]
+    if missing := sorted(names - {host.name for host in used}):
+        raise GavotteError(f"`{missing[0]}` is not a host of the inventory", hint="check its spelling")
+    with progress("measuring") as advance:
+        found = measure(inventory.model_copy(update={"host": used}), seed=seed, progress=advance)
+    return model(found.history, seed=seed)

@@ -1,0 +1,229 @@
+"""Carries out shuffles over the agents: real bytes, at the rates that weighted shuffle scheduling wants."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gavotte.agents import Budget, Fleet, enrolled
+from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.replaying import CONNECT_S, Replay
+from gavotte.errors import AgentError, GavotteError
+from gavotte.formats.byte_matrix import HostBytes
+from gavotte.formats.inventory import Inventory
+from gavotte.formats.network import Network
+from gavotte.tables import Tabular
+from gavotte.terms import Progress
+from gavotte.transfer.shuffling import wss_bound, wss_rates
+
+logger = logging.getLogger(__name__)
+
+MODES = ("paced", "connections", "standard")
+"""`paced`: each flow at its rate by its socket's own pacing. `connections`: as the paper enforces it, by numbers of
+connections in proportion to the bytes. `standard`: one connection a pair, as TCP goes."""
+
+CONGESTION = "cubic"
+"""Pinned on every socket and recorded: hosts differ in their default."""
+
+MOST_CONNECTIONS = 32
+"""Of one pair: many small windows in one shallow queue lose more than they weigh."""
+
+SLACK = 1.02
+"""Paces are so much above the rates: a link that the Network has a little too low is full all the same, and what a flow
+lost in its start it can catch up with."""
+
+REPORT_S = 0.2
+"""How often agents tell what has moved, and flows are paced anew at most."""
+
+
+@dataclass(frozen=True)
+class FlowResult:
+    """One flow of a shuffle as it went.
+
+    Attributes:
+        source: sending host.
+        target: receiving host.
+        bytes: payload.
+        finish_s: when its last byte was confirmed, from the start of the shuffle.
+        retransmits: TCP segments sent again.
+    """
+
+    source: str
+    target: str
+    bytes: int
+    finish_s: float
+    retransmits: int
+
+
+@dataclass(frozen=True)
+class ShuffleResult(Tabular):
+    """What a shuffle took, beside what none can be faster than.
+
+    Attributes:
+        flows: in the order asked for.
+        mode: one of `MODES`.
+        bound_s: lower bound by the Network.
+        bottleneck: the link that decides the bound, in words; None = nothing limits it.
+        elapsed_s: from the start to the last confirmation.
+        congestion: TCP congestion control of every connection.
+    """
+
+    flows: list[FlowResult]
+    mode: str
+    bound_s: float
+    bottleneck: str | None
+    elapsed_s: float
+    congestion: str = CONGESTION
+
+    @property
+    def bytes(self) -> int:
+        """Payload of all flows."""
+        return sum(flow.bytes for flow in self.flows)
+
+    @property
+    def ratio(self) -> float:
+        """Elapsed time over the bound; NaN where there is none."""
+        return self.elapsed_s / self.bound_s if self.bound_s > 0 else math.nan
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One row a flow."""
+        return [vars(flow) for flow in self.flows]
+
+
+def shuffle(
+    flows: Sequence[HostBytes],
+    inventory: Inventory,
+    network: Network,
+    *,
+    mode: str = "paced",
+    max_seconds: float = 3600.0,
+    progress: Progress | None = None,
+) -> ShuffleResult:
+    """Moves a matrix of bytes between hosts, with real TCP connections, all from one start.
+
+    Args:
+        flows: who sends how much to whom; within a host the bytes cross its loopback.
+        inventory: where the hosts are.
+        network: what is believed of what joins them: it gives the rates and the bound.
+        mode: one of `MODES`.
+        max_seconds: when to give up.
+        progress: told of bytes that have moved.
+
+    Raises:
+        GavotteError: for an unknown mode, or a host that Network or inventory do not have.
+        AgentError: when a host fails before all bytes arrived.
+    """
+    if mode not in MODES:
+        raise GavotteError(f"unknown mode `{mode}`", hint=f"use {', '.join(MODES)}")
+    known = {host.name: host for host in inventory.host}
+    used = list(dict.fromkeys(name for flow in flows for name in (flow.source, flow.target)))
+    for name in used:
+        if name not in known:
+            raise GavotteError(f"`{name}` is not a host of the inventory", hint="check its spelling")
+    bound_s, bottleneck = wss_bound(network, _left(flows))
+    sent: dict[str, int] = defaultdict(int)
+    for flow in flows:
+        sent[flow.source] += flow.bytes
+    budget = Budget(max_bytes=max(sent.values(), default=0) + (1 << 20), max_seconds=max_seconds + CONNECT_S)
+    mine = inventory.model_copy(update={"host": [known[name] for name in used]})
+    with enrolled(mine, budget, purpose="shuffle", shared=True) as fleet:
+        if fleet.missing:
+            name, reason = next(iter(fleet.missing.items()))
+            raise AgentError(f"host {name} of the shuffle cannot be used: {reason}")
+        results = _Shuffle(fleet, flows, network, mode, progress).run(max_seconds)
+    elapsed_s = max((flow.finish_s for flow in results), default=0.0)
+    return ShuffleResult(results, mode, bound_s, bottleneck, elapsed_s)
+
+
+def numbers_of_connections(flows: Sequence[HostBytes]) -> list[int]:
+    """Connections of each flow in proportion to its bytes, 1 for the smallest, at most `MOST_CONNECTIONS`."""
+    sizes = [flow.bytes for flow in flows if flow.bytes > 0]
+    if not sizes:
+        return [1] * len(flows)
+    unit = max(min(sizes), max(sizes) / MOST_CONNECTIONS)
+    return [max(1, round(flow.bytes / unit)) for flow in flows]
+
+
+def _left(flows: Sequence[HostBytes]) -> list[tuple[str, str, float]]:
+    return [(flow.source, flow.target, float(flow.bytes)) for flow in flows]
+
+
+class _Shuffle:
+    """A shuffle in progress. A connection is a transfer of the agents; a flow has one or several."""
+
+    def __init__(
+        self, fleet: Fleet, flows: Sequence[HostBytes], network: Network, mode: str, progress: Progress | None
+    ) -> None:
+        self._fleet = fleet
+        self._flows = flows
+        self._network = network
+        self._paced = mode == "paced"
+        self._progress = progress
+        counts = numbers_of_connections(flows) if mode == "connections" else [1] * len(flows)
+        self._flow_of = [number for number, count in enumerate(counts) for _ in range(count)]
+        self._bytes = [
+            flows[number].bytes // count + (part < flows[number].bytes % count)
+            for number, count in enumerate(counts)
+            for part in range(count)
+        ]
+        self._moved = [0] * len(self._bytes)
+        self._finish_s = [0.0] * len(flows)
+        self._retransmits = [0] * len(flows)
+        self._paced_s = 0.0
+
+    def run(self, max_seconds: float) -> list[FlowResult]:
+        asked: dict[str, list[pb.Transfer]] = defaultdict(list)
+        paces = wss_rates(self._network, _left(self._flows))[0] if self._paced else None
+        for number, (flow, size) in enumerate(zip(self._flow_of, self._bytes, strict=True)):
+            transfer = pb.Transfer(id=number, target=self._flows[flow].target, bytes=size)
+            if paces is not None and math.isfinite(paces[flow]):
+                transfer.pace_bps = max(1, round(SLACK * paces[flow]))
+            asked[self._flows[flow].source].append(transfer)
+        replay = Replay(self._fleet, asked, congestion=CONGESTION, max_seconds=max_seconds, report_s=REPORT_S)
+        for _, event in replay.events():
+            if isinstance(event, AgentError):
+                raise event
+            if isinstance(event, pb.Moved):
+                for number, moved in zip(event.ids, event.bytes, strict=True):
+                    self._moved[number] = moved
+                self._told()
+                continue
+            if event.error:
+                ends = self._flows[self._flow_of[event.id]]
+                raise AgentError(f"{ends.source} to {ends.target}: {event.error}", failure=event.failure)
+            self._done(event)
+            if self._paced and time.monotonic() > self._paced_s + REPORT_S:
+                self._paced_s = time.monotonic()
+                self._pace(replay)
+        return [
+            FlowResult(flow.source, flow.target, flow.bytes, finish_s, retransmits)
+            for flow, finish_s, retransmits in zip(self._flows, self._finish_s, self._retransmits, strict=True)
+        ]
+
+    def _done(self, done: pb.TransferDone) -> None:
+        flow = self._flow_of[done.id]
+        self._moved[done.id] = self._bytes[done.id]
+        self._finish_s[flow] = max(self._finish_s[flow], done.finish_s)
+        self._retransmits[flow] += done.retransmits
+        self._told()
+
+    def _told(self) -> None:
+        if self._progress is not None:
+            self._progress(sum(self._moved), sum(self._bytes))
+
+    def _pace(self, replay: Replay) -> None:
+        """What ended flows leave is for the others. A paced flow is one transfer."""
+        left = [
+            (flow.source, flow.target, float(flow.bytes - moved))
+            for flow, moved in zip(self._flows, self._moved, strict=True)
+        ]
+        paces: dict[str, dict[int, float]] = defaultdict(dict)
+        for number, rate_bps in enumerate(wss_rates(self._network, left)[0].tolist()):
+            if rate_bps > 0:
+                paces[self._flows[number].source][number] = SLACK * rate_bps
+        replay.pace(paces)

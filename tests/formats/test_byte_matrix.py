@@ -1,0 +1,60 @@
+"""The CSV of who sends how many bytes to whom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gavotte.errors import FormatError
+from gavotte.formats.byte_matrix import HostBytes, read_byte_matrix
+
+
+def read(tmp_path: Path, text: str) -> list[HostBytes]:
+    path = tmp_path / "bytes.csv"
+    path.write_text(text)
+    return read_byte_matrix(path)
+
+
+def test_columns_may_stand_in_any_order_and_among_others(tmp_path: Path) -> None:
+    found = read(tmp_path, '\ufeffbytes, target,note,source\n\n5,"b",x,a\n0,a,,b\n')
+    assert found == [HostBytes("a", "b", 5), HostBytes("b", "a", 0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "has no rows"),
+        ("source,target,bytes\n", "has no rows"),
+        ("a,b,5\n", "line 1: names other columns"),
+        ("source,target,bytes,bytes\n", "line 1: names other columns"),
+        ("source,target,bytes\na,b\n", "line 2: too few columns"),
+        ("source,target,bytes\n\na,b,-5\n", "line 3: `-5` is not a number of bytes"),
+        ("source,target,bytes\na,b,1e9\n", "line 2: `1e9` is not"),
+        ("source,target,bytes\na,b,²\n", "line 2: `²` is not"),
+        ("source,target,bytes\na,b,9999999999999999999\n", "is not a number of bytes"),
+        ('source,target,bytes\n"a,b,5\n', "line 2"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(FormatError) as error:
+        read(tmp_path, text)
+    assert told in str(error.value)
+    assert error.value.hint or told == "line 2"
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"none\.csv: "):
+        read_byte_matrix(tmp_path / "none.csv")
+
+
+@given(st.text(alphabet='sourcetagbyn,"\n\r\x00 0159²', max_size=200))
+def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.csv"
+    path.write_bytes(text.encode())
+    try:
+        assert all(row.bytes >= 0 for row in read_byte_matrix(path))
+    except FormatError as error:
+        assert str(path) in str(error)
