@@ -1,9 +1,10 @@
-"""Choreo's evaluation once more: Fig. 9, Fig. 10 with real transfers in the lab, and its section 7.2 by simulation.
+"""Choreo's evaluation once more: sections 5 and 6, Fig. 10 with real transfers in the lab, and section 7.2 by simulation.
 
-    make bench-choreo ARGS="[figure9|lab|migrations|error|reviews ...] [--quick] [--plots CDF.png] [-o ROWS.jsonl]"
+    make bench-choreo ARGS="[figure9|optimal|lab|migrations|error|reviews|tenants ...] [--quick] [--plots CDF.png] [-o ROWS.jsonl]"
 
 The recipe of clouds and workloads is in workloads.py, and each run prints what it drew. `error` says what is left of the gain
-when measurements are worse, `reviews` what migration adds by the fluid model, `migrations` the same with real transfers.
+when measurements are worse, `reviews` what migration adds by the fluid model, `migrations` the same with real transfers; `optimal` is
+how far greedy is from the optimum (section 5), `tenants` what several tenants of one cloud gain.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ import os
 import sys
 from pathlib import Path
 
-from benches.choreo import error, figure9, lab, migrations, reviews
+from benches.choreo import error, figure9, lab, migrations, optimal, reviews, tenants
 from benches.choreo.workloads import FAMILIES
 from benches.machine import machine
 
 from gavotte import lab as real
 
-PARTS = ("figure9", "lab", "migrations", "error", "reviews")
+PARTS = ("figure9", "optimal", "lab", "migrations", "error", "reviews", "tenants")
 IN_LAB = {"lab": lab.main, "migrations": migrations.main}
 
 
@@ -36,14 +37,17 @@ def main() -> None:
     )
     parser.add_argument("--fastest", type=float, default=200.0, help="lab, migrations: Mbit/s of the fastest host")
     parser.add_argument("--target", type=float, default=2.0, help="lab: seconds that baselines take in the mean")
-    parser.add_argument("--limit", type=float, default=1.0, help="lab, migrations: seconds for a placement of ours")
+    parser.add_argument(
+        "--limit", type=float, default=1.0, help="lab, migrations, optimal: seconds for a placement of ours"
+    )
     parser.add_argument("--tries", type=int, default=2, help="lab, migrations: runs at most while the machine is busy")
     parser.add_argument("--fluid", action="store_true", help="lab: also the gains by the fluid model")
     parser.add_argument("--error-workloads", type=int, default=100, help="error: of each kind")
     parser.add_argument("--review-workloads", type=int, default=40, help="reviews: how many")
     parser.add_argument(
-        "--error-limit", type=float, default=0.1, help="error, reviews: seconds for a placement of ours"
+        "--error-limit", type=float, default=0.1, help="error, reviews, tenants: seconds for a placement of ours"
     )
+    parser.add_argument("--tenant-clouds", type=int, default=20, help="tenants: how many clouds")
     parser.add_argument("--plots", type=Path, metavar="FILE", help="lab: draw the CDFs, as .png, .svg or .pdf")
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="lab: append each workload's times as JSON lines"
@@ -58,6 +62,8 @@ def main() -> None:
     print(f"machine: {machine()}\n")
     if "figure9" in parts:
         figure9.main()
+    if "optimal" in parts:
+        optimal.main(asked)
     for part in (part for part in IN_LAB if part in parts):
         if not real.supported():
             sys.exit(f"no lab can stand here: {real.missing()}")
@@ -67,6 +73,8 @@ def main() -> None:
         error.main(asked)
     if "reviews" in parts:
         reviews.main(asked)
+    if "tenants" in parts:
+        tenants.main(asked)
     print(f"load at the end {os.getloadavg()[0]:.1f}")
 
 

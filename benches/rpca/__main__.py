@@ -1,7 +1,8 @@
-"""The RPCA paper's experiments (Fig. 5 to 8 and 10 to 13), our trees beside its own, and real transfers in the lab.
+"""The RPCA paper's experiments (Fig. 1, 2 and 5 to 13), our trees beside its own, and real transfers in the lab.
 
     make bench-rpca [ARGS="PART... --quick --seeds 30 --seed 1 --plots FILE"]
 
+`example`    Fig. 1 and 2: the running example of four machines
 `trees`      our trees beside FNF on the same network, 64 and 196 hosts
 `bounds`     how much better than ours any scatter, allgather or allreduce could be
 `racks`      trees and rings that know racks' links beside those that do not, and the time that pricing takes
@@ -9,6 +10,7 @@
 `steps`      Fig. 5: how many snapshots are enough
 `threshold`  Fig. 6: when to calibrate again
 `simulate`   Fig. 12, 13: a cluster of 1024 hosts in 32 racks with background traffic
+`sweeps`     Fig. 9: N-body and CG over steps, message and vector sizes, by replay
 `lab`        broadcast, scatter and mapping in a lab, real transfers under background traffic
 `apps`       N-body and CG in a lab, beside Open MPI's and MPICH's own collectives
 
@@ -21,12 +23,13 @@ import argparse
 from pathlib import Path
 
 from benches.machine import machine
-from benches.rpca import apps, bounds, cluster, racks, real, replay
+from benches.rpca import apps, bounds, cluster, example, racks, real, replay, sweeps
 from benches.rpca.plots import Plots
 
 from gavotte.model import METHODS
 
 PARTS = {
+    "example": example.figure,
     "trees": replay.trees,
     "bounds": bounds.limits,
     "racks": racks.figures,
@@ -34,6 +37,7 @@ PARTS = {
     "steps": replay.steps,
     "threshold": replay.threshold,
     "simulate": cluster.figures,
+    "sweeps": sweeps.figures,
     "lab": real.figures,
     "apps": apps.totals,
 }

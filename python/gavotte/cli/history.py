@@ -11,6 +11,7 @@ import typer
 
 from gavotte.cli.options import Json
 from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.cli.stability import stability
 from gavotte.formats.rates import format_rate
 
 if TYPE_CHECKING:
@@ -223,6 +224,9 @@ def import_(
         note(f"added {added.records} new Records to {added.store}")
     else:
         note(f"added {added.snapshots} snapshots to {added.series} in {added.store}")
+
+
+history.command(epilog="Example: gavotte history stability cloud.npz --age 5m")(stability)
 
 
 @history.command(epilog="Example: gavotte history delete cloud --before 2026-01-01")

@@ -7,6 +7,7 @@ from gavotte.store.recording import record_measurement
 from gavotte.store.samples import KindSummary
 from gavotte.store.series import Head, Span
 from gavotte.store.snapshot import Snapshot
+from gavotte.store.stability import Stability, stability
 from gavotte.store.store import Added, SeriesSummary, Store, check_name, open_store
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "SeriesSummary",
     "Snapshot",
     "Span",
+    "Stability",
     "Store",
     "StoreError",
     "check_name",
@@ -29,4 +31,5 @@ __all__ = [
     "locate",
     "open_store",
     "record_measurement",
+    "stability",
 ]

@@ -1,0 +1,127 @@
+"""How steady a measured network is: its rates as a distribution, how well an older measurement foretells, path lengths.
+
+Choreo's Fig. 1, 2, 7 and 8, of one's own hosts.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gavotte.formats.history import Floats, History
+from gavotte.tables import Tabular
+
+SHARES = (0, 5, 25, 50, 75, 95, 100)
+"""Percentiles that a distribution is told by."""
+
+AGES_S = (60.0, 300.0, 600.0, 1800.0)
+"""How old a measurement is in Choreo's Fig. 7: 1, 5, 10 and 30 minutes."""
+
+NEAR = 0.25
+"""A snapshot counts as so old if its age is that within this share."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Rates of some pairs at one time, or of one path length.
+
+    Attributes:
+        key: Unix time of the snapshot, or hops.
+        pairs: how many.
+        rate_bps: at `SHARES`.
+    """
+
+    key: float
+    pairs: int
+    rate_bps: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """How far a measurement is from one of the same pair that is so much older.
+
+    Attributes:
+        age_s: asked for.
+        count: pairs of measurements; 0 = no two snapshots are so far apart, and the errors are NaN.
+        mean: of |now - then| / now.
+        median: of the same.
+        most: its 95th percentile.
+    """
+
+    age_s: float
+    count: int
+    mean: float
+    median: float
+    most: float
+
+
+@dataclass(frozen=True)
+class Stability(Tabular):
+    """What `stability` finds.
+
+    Attributes:
+        over_time: one a snapshot (Fig. 1 and 2).
+        by_age: one an age (Fig. 7).
+        by_hops: one a path length, of each pair's median (Fig. 8); empty where lengths are unknown.
+    """
+
+    over_time: list[Spread]
+    by_age: list[Foretold]
+    by_hops: list[Spread]
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One row an age."""
+        return [vars(each) for each in self.by_age]
+
+
+def stability(history: History, *, ages_s: Sequence[float] = AGES_S) -> Stability:
+    """Tells how steady the rates of a History are (Choreo sections 2.2, 4.1 and 4.2).
+
+    Args:
+        history: at least one snapshot; several over the ages of interest.
+        ages_s: how old the earlier measurement is.
+    """
+    rates_bps = 8 * history.beta_Bps
+    over_time = [_spread(at, rates) for at, rates in zip(history.time_s.tolist(), rates_bps, strict=True)]
+    with warnings.catch_warnings():  # pairs that were never measured
+        warnings.simplefilter("ignore", RuntimeWarning)
+        usual = np.nanmedian(rates_bps, axis=0)
+    lengths = sorted({int(hops) for hops in history.hops[np.isfinite(usual)].tolist() if hops > 0})
+    return Stability(
+        over_time=[each for each in over_time if each.pairs],
+        by_age=[foretold(rates_bps, history.time_s, age_s) for age_s in ages_s],
+        by_hops=[_spread(hops, usual[history.hops == hops]) for hops in lengths],
+    )
+
+
+def foretold(values: Floats, time_s: Floats, age_s: float) -> Foretold:
+    """The error of older measurements, all pairs and times together.
+
+    Args:
+        values: (n, N, N), NaN = not measured.
+        time_s: (n,) ascending.
+        age_s: how old; of each snapshot the one nearest to it, if that is near.
+    """
+    errors = []
+    for now, at_s in enumerate(time_s.tolist()):
+        then = int(np.abs(time_s - (at_s - age_s)).argmin())
+        if then == now or abs(at_s - age_s - float(time_s[then])) > NEAR * age_s:
+            continue
+        off = np.abs(values[now] - values[then]) / values[now]
+        errors.append(off[np.isfinite(off)])
+    found = np.concatenate(errors) if errors else np.zeros(0)
+    if len(found) == 0:
+        return Foretold(age_s, 0, float("nan"), float("nan"), float("nan"))
+    return Foretold(
+        age_s, len(found), float(found.mean()), float(np.median(found)), float(np.percentile(found, SHARES[-2]))
+    )
+
+
+def _spread(key: float, rates_bps: Floats) -> Spread:
+    known = rates_bps[np.isfinite(rates_bps)]
+    shares = np.percentile(known, SHARES).tolist() if len(known) else [float("nan")] * len(SHARES)
+    return Spread(key, len(known), tuple(shares))
