@@ -13,6 +13,7 @@ from gavotte.formats.history import History
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.topology import read_topology
 from gavotte.measure import CostLimits, measure
+from gavotte.measure.cross import cross
 from gavotte.model import model
 from gavotte.terms.goodput import GOODPUT_PER_WIRE, UDP_PAYLOAD_BYTES, WIRE_BYTES
 
@@ -53,6 +54,18 @@ def test_ping_pong_tells_each_direction_apart(small_cloud: lab.Session) -> None:
     rate = 8 * result.history.beta_Bps[0]
     assert rate[0, 2] == pytest.approx(EGRESS_BPS[0] * GOODPUT_PER_WIRE, rel=0.08)
     assert rate[2, 0] == pytest.approx(EGRESS_BPS[2] * GOODPUT_PER_WIRE, rel=0.08)
+
+
+def test_an_idle_path_has_no_cross_traffic(small_cloud: lab.Session) -> None:
+    inventory = read_inventory(small_cloud.hosts_file)
+    told = cross(inventory, "a", "c", max_bps=float(EGRESS_BPS[0]) * GOODPUT_PER_WIRE, seconds=2.0)
+    assert told.median < 0.3
+    assert told.start_s > 1.7e9
+    # The rate of an idle path is found by turns of one and several connections, too.
+    turns = cross(inventory, "a", "c", seconds=2.0)
+    assert turns.told
+    assert turns.median < 0.3
+    assert turns.max_bps == pytest.approx(float(EGRESS_BPS[0]) * GOODPUT_PER_WIRE, rel=0.15)
 
 
 def test_a_host_without_an_agent_is_named_and_the_rest_is_measured(small_cloud: lab.Session) -> None:
