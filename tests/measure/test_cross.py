@@ -147,10 +147,10 @@ def test_a_network_is_told_the_load(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     done = CliRunner().invoke(app, [*words, "--beside", "pipeline"])
     assert done.exit_code == 0, done.output
     told = read_network(after)
-    assert told.load[0][1] == pytest.approx(2.0, rel=1e-3)
-    assert told.load[1][0] is None
-    assert told.load_beside == ["join", "pipeline", "sort"]
-    assert "the load contains them" in done.output
+    assert told.cross[0][1] == pytest.approx(2.0, rel=1e-3)
+    assert told.cross[1][0] is None
+    assert told.cross_beside == ["join", "pipeline", "sort"]
+    assert "the cross traffic contains them" in done.output
 
 
 def test_an_output_needs_a_network(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`gavotte measure cross`: the load on a path, and what a Network is told of it."""
+"""`gavotte measure cross`: cross traffic on a path, and what a Network is told of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cross(
         str | None,
         typer.Option(
             "--max-rate",
-            help="TCP goodput of the idle path, e.g. 287mbit. By default estimated with two connections.",
+            help="TCP goodput of the idle path, e.g. 287mbit. By default several connections take turns with one.",
             metavar="RATE",
         ),
     ] = None,
@@ -40,7 +40,7 @@ def cross(
         typer.Option(
             "-o",
             "--output",
-            help="Write that Network with the load found, for which `place` then allows.",
+            help="Write that Network with what was found, for which `place` then allows.",
             metavar="N.network.json",
         ),
     ] = None,
@@ -64,7 +64,7 @@ def cross(
 
     known = read_network(network) if network is not None else None
     if output is not None and known is None:
-        raise GavotteError("-o needs a Network to add the load to", hint="name it with --network")
+        raise GavotteError("-o needs a Network to add it to", hint="name it with --network")
     max_bps = None
     if max_rate is not None:
         try:
@@ -74,25 +74,25 @@ def cross(
     found = watch(resolve_hosts(hosts), source, target, max_bps=max_bps, known=known, seconds=seconds)
     mine = sorted({*(beside or ()), *(name for each in found.beside for name in each.apps)})
     if output is not None and known is not None and found.told:
-        write_network(output, known.with_load(source, target, found.median, beside=mine))
+        write_network(output, known.with_cross(source, target, found.median, beside=mine))
     for neighbour in found.beside:
-        note(f"warning: measured beside {neighbour}, which moved bytes meanwhile: the load contains them")
+        note(f"warning: measured beside {neighbour}, which moved bytes meanwhile: the cross traffic contains them")
     if as_json:
         series = {"time_s": found.time_s.tolist(), "connections": found.connections.tolist()}
         emit_json(vars(found) | series | {"told": found.told, "beside": mine})
     else:
-        _tell_load(found)
+        _tell(found)
     if not found.told:
         raise GavotteError(
-            f"the load from {source} to {target} cannot be told without the rate of the idle path",
+            f"the cross traffic from {source} to {target} cannot be told without the rate of the idle path",
             hint="give it with --max-rate, or a Network that knows it with --network",
         )
     if output is not None:
         note(f"wrote {output}")
 
 
-def _tell_load(found: CrossTraffic) -> None:
-    """The load by time, and in a line."""
+def _tell(found: CrossTraffic) -> None:
+    """It by time, and in a line."""
     if not found.told:
         most = f"to {found.high:.1f} connections" if math.isfinite(found.high) else "connections to any number"
         note(f"cross traffic of {found.low:.1f} {most} ({found.how})")

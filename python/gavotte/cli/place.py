@@ -123,7 +123,7 @@ def place(
     there = [_running(text) for text in running or ()]
     for name in twice_counted(net, there):
         note(
-            f"warning: what `{name}` sends is counted beside the measured load; if it ran while that was measured, "
+            f"warning: what `{name}` sends is counted beside the cross traffic; if it ran while that was measured, "
             f"measure with --beside {name}"
         )
     allowed = select_hosts(

@@ -110,7 +110,7 @@ one of them moved."""
 UNKNOWN_SHARE = 0.5
 """Of the slowest known rate: what is planned with for a pair of unknown rate, so that any other is better."""
 
-MATRICES = ("rate_bps", "latency_s", "rate_low_bps", "price_usd_per_gb", "excess", "doubt", "load")
+MATRICES = ("rate_bps", "latency_s", "rate_low_bps", "price_usd_per_gb", "excess", "doubt", "cross")
 """Keys of a Network with one row and one column a host; all but the first two may be empty."""
 
 
@@ -121,11 +121,11 @@ class Network(Emitted, Tabular):
     `price_usd_per_gb` what 10^9 bytes from a host to another cost (None = nothing), `excess` the slow-down
     that `rate_bps` expects, the undisturbed rate being `rate_bps` x (1 + `excess`) (None = none), `band` the standard
     deviation of the logarithm of undisturbed transfer times (None = unknown), `doubt` why a rate is no measurement
-    (None = it is one), `load` what others were found to send, as a number of bulk connections (None = not measured):
-    `rate_bps` is without them, and a new connection gets `rate_bps` / (`load` + 1) (Choreo section 3.2).
+    (None = it is one), `cross` what others were found to send, as a number of bulk connections (None = not measured):
+    `rate_bps` is without them, and a new connection gets `rate_bps` / (`cross` + 1) (Choreo section 3.2).
 
-    `beside` names applications of one's own that ran while rates were measured, `load_beside` while loads were: what
-    they send is in the rates, or the loads, already.
+    `beside` names applications of one's own that ran while rates were measured, `cross_beside` while cross traffic was:
+    what they send is in these already.
     """
 
     format: Literal["gavotte/network/1"]
@@ -141,9 +141,9 @@ class Network(Emitted, Tabular):
     excess: list[list[NotNegative | None]] = []
     band: NotNegative | None = None
     doubt: list[list[Doubt | None]] = []
-    load: list[list[Connections | None]] = []
+    cross: list[list[Connections | None]] = []
     beside: list[str] = []
-    load_beside: list[str] = []
+    cross_beside: list[str] = []
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -195,8 +195,8 @@ class Network(Emitted, Tabular):
                 raise GavotteError(f"`{name}` is not a host of the network", hint="check its spelling")
         return at[source], at[target]
 
-    def with_load(self, source: str, target: str, connections: float, *, beside: Sequence[str] = ()) -> Self:
-        """The same with the load that was found on a path.
+    def with_cross(self, source: str, target: str, connections: float, *, beside: Sequence[str] = ()) -> Self:
+        """The same with the cross traffic that was found on a path.
 
         Args:
             source: sending host.
@@ -208,29 +208,29 @@ class Network(Emitted, Tabular):
             GavotteError: when there is no such host.
         """
         m, n = self.pair(source, target)
-        load = [list(row) for row in self.load] or [[None] * len(self.hosts) for _ in self.hosts]
-        load[m][n] = connections
-        return self.model_copy(update={"load": load, "load_beside": sorted({*self.load_beside, *beside})})
+        cross = [list(row) for row in self.cross] or [[None] * len(self.hosts) for _ in self.hosts]
+        cross[m][n] = connections
+        return self.model_copy(update={"cross": cross, "cross_beside": sorted({*self.cross_beside, *beside})})
 
     def shared(self) -> Self:
-        """Each pair with a load at what a new connection gets: its rate / (c + 1) (Choreo section 3.2)."""
-        if not self.load:
+        """Each pair with cross traffic at what a new connection gets: its rate / (c + 1) (Choreo section 3.2)."""
+        if not self.cross:
             return self
         return self.model_copy(
             update={
                 key: [
-                    [rate if rate is None or c is None else rate / (c + 1) for rate, c in zip(row, loads, strict=True)]
-                    for row, loads in zip(getattr(self, key), self.load, strict=True)
+                    [rate if rate is None or c is None else rate / (c + 1) for rate, c in zip(row, others, strict=True)]
+                    for row, others in zip(getattr(self, key), self.cross, strict=True)
                 ]
                 for key in ("rate_bps", "rate_low_bps")
                 if getattr(self, key)
             }
-            | {"load": []}
+            | {"cross": []}
         )
 
     def cautious(self) -> Self:
         """To plan with: `shared`, and pairs of unknown rate at `UNKNOWN_SHARE` of the slowest known."""
-        if self.load:
+        if self.cross:
             return self.shared().cautious()
         if not self.unknown_pairs:
             return self

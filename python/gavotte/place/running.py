@@ -1,7 +1,7 @@
 """Applications that run already: they take room on hosts, and their transfers are on the links, once.
 
 What ran while the network was measured is in the measurement. Of rates (`Network.beside`), its bytes are not counted
-again; of loads (`Network.load_beside`), its connections are taken off the load, since its bytes say more.
+again; of cross traffic (`Network.cross_beside`), its connections are taken off, since its bytes say more.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ def loads(network: Network, running: Sequence[Running]) -> list[tuple[int, int, 
 
 
 def without_own(network: Network, running: Sequence[Running], sharing: str) -> Network:
-    """The network whose loads are those of others alone.
+    """The network whose cross traffic is that of others alone.
 
-    A load that was measured while applications ran that are counted here by their bytes contains their connections: as
-    many as they have at most at a time on the path, and on those that share a cap with it.
+    What was measured while applications ran that are counted here by their bytes contains their connections: as many as
+    they have at most at a time on the path, and on those that share a cap with it.
 
     Args:
         network: what is believed of the network.
@@ -89,11 +89,11 @@ def without_own(network: Network, running: Sequence[Running], sharing: str) -> N
     Raises:
         GavotteError: when a task runs on a host that the network does not have.
     """
-    contained = [(one, app) for one, app in _each(running) if app.name in network.load_beside]
-    if not network.load or not contained:
+    contained = [(one, app) for one, app in _each(running) if app.name in network.cross_beside]
+    if not network.cross or not contained:
         return network
     at = {name: index for index, name in enumerate(network.names)}
-    load = [list(row) for row in network.load]
+    cross = [list(row) for row in network.cross]
     own: Counter[tuple[int, int]] = Counter()
     for one, app in contained:
         in_phases: dict[int, Counter[tuple[int, int]]] = {}
@@ -103,12 +103,12 @@ def without_own(network: Network, running: Sequence[Running], sharing: str) -> N
                 in_phases.setdefault(transfer.phase, Counter())[source, target] += 1
         for path in {path for counts in in_phases.values() for path in counts}:
             own[path] += max(counts[path] for counts in in_phases.values())
-    for m, row in enumerate(load):
+    for m, row in enumerate(cross):
         for n, found in enumerate(row):
             if found:
                 mine = sum(count for path, count in own.items() if _meet(network, sharing, (m, n), path))
                 row[n] = max(0.0, found - mine)
-    return network.model_copy(update={"load": load})
+    return network.model_copy(update={"cross": cross})
 
 
 def _meet(network: Network, sharing: str, one: tuple[int, int], other: tuple[int, int]) -> bool:
@@ -134,10 +134,10 @@ def _limits(network: Network, sharing: str, m: int, n: int) -> set[tuple[str, st
 
 
 def twice_counted(network: Network, running: Sequence[Running]) -> list[str]:
-    """Applications whose bytes are counted beside a measured load, of which nobody said whether it contains them."""
-    if not network.load:
+    """Applications whose bytes are counted beside measured cross traffic that may contain them: nobody said so."""
+    if not network.cross:
         return []
-    known = {*network.beside, *network.load_beside}
+    known = {*network.beside, *network.cross_beside}
     return sorted({app.name for _, app in _each(running)} - known)
 
 

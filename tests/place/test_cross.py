@@ -1,4 +1,4 @@
-"""Load that others were found to put on a path (Choreo section 3.2), and what one's own running applications add."""
+"""Cross traffic that was found on a path (Choreo section 3.2), and what one's own running applications add."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ METHODS = ("auto", "optimal", "ilp", "search", "greedy")
 def loaded(**fields: Any) -> Network:
     """Three hosts: a to b is the fastest path while nobody is on it, and one other connection was found there."""
     rates = [[None, 1200 * MBIT, 800 * MBIT], [1.0, None, 1.0], [1.0, 1.0, None]]
-    load = [[None, 1.0, None], [None] * 3, [None] * 3]
-    return network(["a", "b", "c"], rates, sharing="pipe", load=load, **fields)
+    cross = [[None, 1.0, None], [None] * 3, [None] * 3]
+    return network(["a", "b", "c"], rates, sharing="pipe", cross=cross, **fields)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -31,7 +31,7 @@ def test_a_new_connection_is_priced_beside_the_load(method: str) -> None:
     asked = app("pair", ("x", "y", 150 * MB), tasks=("x", "y"), constraints={"pin": {"x": "a"}})
     cloud = loaded(cpus=1.0)
     # 1200 / (1 + 1) is less than 800: without the load, b would be the better half.
-    assert place(cloud.model_copy(update={"load": []}), [asked], method).assignment["y"] == "b"
+    assert place(cloud.model_copy(update={"cross": []}), [asked], method).assignment["y"] == "b"
     found = place(cloud, [asked], method)
     assert found.assignment["y"] == "c"
     beside = evaluate(cloud, [asked], {"x": "a", "y": "b"})
@@ -41,7 +41,7 @@ def test_a_new_connection_is_priced_beside_the_load(method: str) -> None:
 
 def test_trees_see_the_load() -> None:
     cloud = network(["a", "b", "c"], 100 * MBIT, 1e-4)
-    slow = cloud.with_load("a", "b", 3.0).with_load("c", "b", 3.0)
+    slow = cloud.with_cross("a", "b", 3.0).with_cross("c", "b", 3.0)
     alone, beside = (plan(each, "broadcast", size_bytes=MB, root="a").predicted_s for each in (cloud, slow))
     assert beside > 1.5 * alone
 
@@ -60,17 +60,17 @@ def test_what_the_load_contains_is_not_counted_twice() -> None:
     # The bytes beside the load: (150 + 75) MB at 600 Mbit/s.
     assert on_b(cloud, running()) == pytest.approx(3.0)
     # The one connection found was our own, so that its bytes are all there is: 225 MB at 1200.
-    fresh = cloud.model_copy(update={"load_beside": ["own"]})
+    fresh = cloud.model_copy(update={"cross_beside": ["own"]})
     assert on_b(fresh, running()) == pytest.approx(1.5)
     # Of two found, one is somebody else's.
-    two = cloud.with_load("a", "b", 2.0, beside=["own"])
+    two = cloud.with_cross("a", "b", 2.0, beside=["own"])
     assert on_b(two, running()) == pytest.approx(3.0)
     # What runs elsewhere was no part of it.
     assert on_b(fresh, running("c")) == pytest.approx(2.0)
 
 
 def test_a_connection_that_shares_a_cap_is_part_of_the_load() -> None:
-    cloud = loaded(load_beside=["own"], egress_bps=1200 * MBIT)
+    cloud = loaded(cross_beside=["own"], egress_bps=1200 * MBIT)
     # From a to c it fills a's egress, which the path from a to b was found to share.
     evaluated = evaluate(cloud, [PAIR], {"x": "a", "y": "b"}, sharing="hose", running=[running("c")])
     assert evaluated.completion_s == pytest.approx(1.5)
@@ -78,7 +78,7 @@ def test_a_connection_that_shares_a_cap_is_part_of_the_load() -> None:
 
 
 def test_rates_measured_beside_an_application_contain_it() -> None:
-    cloud = loaded(beside=["own"]).model_copy(update={"load": []})
+    cloud = loaded(beside=["own"]).model_copy(update={"cross": []})
     assert on_b(cloud, running()) == pytest.approx(1.0)
     # Its tasks still hold their cores.
     full = Running([app("own", ("p", "q", 1), tasks=("p", "q"), cpus=1.0)], placement({"p": "a", "q": "b"}, "own"))
@@ -100,13 +100,13 @@ def test_a_load_that_nobody_spoke_for_is_warned_of(tmp_path: Path) -> None:
     assert said.exit_code == 0, said.output
     assert "`own`" in said.output
     assert "--beside own" in said.output
-    write_network(files["n.network.json"], loaded(load_beside=["own"]))
+    write_network(files["n.network.json"], loaded(cross_beside=["own"]))
     assert "--beside" not in CliRunner().invoke(verbs.app, words).output
 
 
 def test_loads_are_kept_and_cut(tmp_path: Path) -> None:
-    write_network(tmp_path / "n.network.json", loaded(load_beside=["own"]))
+    write_network(tmp_path / "n.network.json", loaded(cross_beside=["own"]))
     cloud = read_network(tmp_path / "n.network.json")
-    assert cloud.load[0][1] == 1.0
-    assert cloud.of_hosts([1, 0]).load == [[None, None], [1.0, None]]
-    assert cloud.load_beside == ["own"]
+    assert cloud.cross[0][1] == 1.0
+    assert cloud.of_hosts([1, 0]).cross == [[None, None], [1.0, None]]
+    assert cloud.cross_beside == ["own"]
