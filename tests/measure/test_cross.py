@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,6 +108,14 @@ def test_turns_are_interleaved_and_tell_the_load(monkeypatch: pytest.MonkeyPatch
     # Only the turns of one connection: at 0, 6 and 8, 14 and 16 s of 20.
     seconds = sorted({int(t) for t in found.time_s})
     assert seconds == [0, 1, 6, 7, 8, 9, 14, 15, 16, 17]
+
+
+@pytest.mark.parametrize(
+    "bad", [{"max_bps": 0.0}, {"max_bps": float("nan")}, {"seconds": 0.1}, {"target": "a"}, {"source": "z"}]
+)
+def test_bad_arguments(bad: dict[str, Any]) -> None:
+    with pytest.raises(GavotteError):
+        cross(inventory(["a", "b"]), **{"source": "a", "target": "b", **bad})
 
 
 def test_what_cannot_be_told_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

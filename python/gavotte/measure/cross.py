@@ -191,6 +191,8 @@ def cross(
             raise GavotteError(f"`{name}` is not a host of the inventory", hint="check its spelling")
     if source == target:
         raise GavotteError(f"`{source}` has no path to itself", hint="use two hosts")
+    if max_bps is not None and not 0 < max_bps < float("inf"):
+        raise GavotteError(f"a path cannot carry {max_bps} bit/s", hint="use more than 0")
     if not SETTLE_S + 0.5 <= seconds <= 600:
         raise GavotteError(f"cannot measure for {seconds} s", hint="use 1 to 600 s")
     rate = _rate(max_bps, known, source, target)
