@@ -25,7 +25,7 @@ from benches.constant.once import methods, off
 from benches.constant.seattle import table, windows
 from benches.machine import machine
 
-GOALS_S = {("rpca", 196): 0.2, ("rpca", 1024): 4.0, ("mode", 1024): 0.5}
+GOALS_S = {("rpca", 196): 0.1, ("rpca", 1024): 2.0, ("mode", 1024): 0.5}
 PARTS = ("speed", "recovery", "decisions", "calibration", "seattle")
 WORST = 0.015
 """Cost of `auto` above the mean's that no case may pass."""

@@ -7,6 +7,8 @@ use crate::times::{Times, quantile};
 
 /// Columns side by side in a tile: whole vector registers, and a tile of ten snapshots fits into the first-level cache.
 const LANES: usize = 64;
+/// Columns that one turn of the innermost loop covers: two rows of them fit into the registers of any x86-64.
+const BLOCK: usize = 16;
 /// Tiles of one piece of work. Fixed, so that sums are taken in the same order on any number of threads.
 const PIECE: usize = 32;
 /// Where the residual is this share of the matrix, the split is found: 28 steps are usual, and D is then known to 1e-5.
@@ -24,12 +26,22 @@ pub struct Principal {
     pub steps: u32,
 }
 
-/// One tile of the state: `a` is the input over its column's median (NaN = not measured), `e` the sparse errors, `y` the
-/// multipliers; each n rows of `LANES`.
+/// One tile of the state: `a` is the input over its column's median (NaN = not measured), `y` the multipliers, `x` what
+/// the next D is taken from, A - E + Y/mu; each n rows of `LANES`. In single precision: values are near 1, all is known to
+/// 1e-5 in the end, and half the memory passes by in half the time.
 struct Tile {
-    a: Vec<f64>,
-    e: Vec<f64>,
-    y: Vec<f64>,
+    a: Vec<f32>,
+    x: Vec<f32>,
+    y: Vec<f32>,
+}
+
+/// Numbers of one step.
+#[derive(Clone, Copy)]
+struct Weights {
+    mu: f32,
+    /// Of the next step.
+    next_mu: f32,
+    lambda: f32,
 }
 
 /// Splits times into low rank and sparse errors: min |D|* + lambda |E|1 with A = D + E, lambda = 1/sqrt(max(n, m)), over the root
@@ -46,28 +58,21 @@ pub fn principal(times: &Times) -> Principal {
         .iter()
         .flat_map(|tile| &tile.a)
         .filter(|a| !a.is_nan())
-        .fold(0.0, |most: f64, a| most.max(*a));
-    let start = gram(&mut state, n, |tile, x| {
-        for (x, &a) in x.iter_mut().zip(&tile.a) {
-            *x = filled(a);
-        }
-        0.0
-    });
+        .fold(0.0, |most: f32, a| most.max(*a));
+    let start = gram(&mut state, n, |_, _| 0.0);
     let norm = eigen(start.0.clone()).values[0].max(0.0).sqrt();
     let whole: f64 = (0..n).map(|row| start.0[row][row]).sum();
     let known = state.iter().flat_map(|tile| &tile.a).filter(|a| !a.is_nan()).count();
     let seen = known as f64 / (state.len() * n * LANES) as f64;
     let lambda = 1.0 / (seen * n.max(times.pairs()) as f64).sqrt();
-    let dual = norm.max(largest / lambda);
+    let dual = norm.max(f64::from(largest) / lambda);
     let first = 1.25 / norm;
-    for tile in &mut state {
-        for (y, &a) in tile.y.iter_mut().zip(&tile.a) {
-            *y = if a.is_nan() { 0.0 } else { a / dual };
-        }
-    }
     let mut mu = first;
-    let mut x_gram = gram(&mut state, n, |tile, x| {
-        target(tile, mu, x);
+    let mut x_gram = gram(&mut state, n, |tile, _| {
+        for ((y, x), &a) in tile.y.iter_mut().zip(&mut tile.x).zip(&tile.a) {
+            *y = if a.is_nan() { 0.0 } else { a / dual as f32 };
+            *x += *y / mu as f32;
+        }
         0.0
     })
     .0;
@@ -76,17 +81,18 @@ pub fn principal(times: &Times) -> Principal {
         steps += 1;
         let shrink = thresholded(x_gram, 1.0 / mu);
         let next = (1.5 * mu).min(1e7 * first);
-        let (gram, rest) = gram(&mut state, n, |tile, x| {
-            let residual = step(tile, &shrink, mu, lambda, n);
-            target(tile, next, x);
-            residual
-        });
+        let weights = Weights {
+            mu: mu as f32,
+            next_mu: next as f32,
+            lambda: lambda as f32,
+        };
+        let (gram, rest) = gram(&mut state, n, |tile, d| step(tile, &shrink, weights, d));
         (x_gram, mu) = (gram, next);
         if rest <= (TOLERANCE * TOLERANCE) * whole {
             break;
         }
     }
-    let (load, constant) = rank_one(&mut state, n, &scale);
+    let (load, constant) = rank_one(&mut state, n, mu as f32, &scale);
     Principal { load, constant, steps }
 }
 
@@ -96,13 +102,16 @@ fn cut(times: &Times, scale: &[f64]) -> Vec<Tile> {
         .into_par_iter()
         .map(|number| {
             let mut a = vec![0.0; n * LANES];
-            for (lane, pair) in (number * LANES..times.pairs().min((number + 1) * LANES)).enumerate() {
-                for row in 0..n {
-                    a[row * LANES + lane] = times.get(row, pair).map_or(f64::NAN, |value| value / scale[pair]);
+            let pairs = number * LANES..times.pairs().min((number + 1) * LANES);
+            for row in 0..n {
+                for (lane, pair) in pairs.clone().enumerate() {
+                    let value = times.get(row, pair).map_or(f64::NAN, |value| value / scale[pair]);
+                    a[row * LANES + lane] = value as f32;
                 }
             }
             Tile {
-                e: vec![0.0; a.len()],
+                // A cell that was not measured starts at its column's median.
+                x: a.iter().map(|a| if a.is_nan() { 1.0 } else { *a }).collect(),
                 y: vec![0.0; a.len()],
                 a,
             }
@@ -110,32 +119,18 @@ fn cut(times: &Times, scale: &[f64]) -> Vec<Tile> {
         .collect()
 }
 
-/// A cell that was not measured starts at its column's median.
-fn filled(a: f64) -> f64 {
-    if a.is_nan() { 1.0 } else { a }
-}
-
-/// What the next D is taken from.
-fn target(tile: &Tile, mu: f64, x: &mut [f64]) {
-    let inverse = 1.0 / mu;
-    for (((x, &a), &e), &y) in x.iter_mut().zip(&tile.a).zip(&tile.e).zip(&tile.y) {
-        *x = filled(a) - e + y * inverse;
-    }
-}
-
-/// Changes every tile by `work`, which also fills the tile's x and gives a number; returns X X^T and the numbers' sum.
-fn gram(tiles: &mut [Tile], n: usize, work: impl Fn(&mut Tile, &mut [f64]) -> f64 + Sync) -> (Vec<Vec<f64>>, f64) {
-    let parts: Vec<(Vec<Vec<f64>>, f64)> = tiles
+/// Changes every tile by `work`, which has room for n rows and gives a number; returns X X^T and the numbers' sum.
+fn gram(tiles: &mut [Tile], n: usize, work: impl Fn(&mut Tile, &mut [f32]) -> f64 + Sync) -> (Vec<Vec<f64>>, f64) {
+    let pairs = || (0..n).flat_map(|row| (0..=row).map(move |column| (row, column)));
+    let parts: Vec<(Vec<f64>, f64)> = tiles
         .par_chunks_mut(PIECE)
         .map(|piece| {
-            let (mut sums, mut total) = (vec![vec![0.0; n]; n], 0.0);
-            let mut x = vec![0.0; n * LANES];
+            let (mut sums, mut total) = (vec![0.0; n * (n + 1) / 2], 0.0);
+            let mut room = vec![0.0; n.next_multiple_of(2) * LANES];
             for tile in piece {
-                total += work(tile, &mut x);
-                for row in 0..n {
-                    for column in 0..=row {
-                        sums[row][column] += dot(&x[row * LANES..][..LANES], &x[column * LANES..][..LANES]);
-                    }
+                total += work(tile, &mut room);
+                for (sum, (row, column)) in sums.iter_mut().zip(pairs()) {
+                    *sum += dot(&tile.x[row * LANES..], &tile.x[column * LANES..]);
                 }
             }
             (sums, total)
@@ -144,32 +139,31 @@ fn gram(tiles: &mut [Tile], n: usize, work: impl Fn(&mut Tile, &mut [f64]) -> f6
     let (mut whole, mut total) = (vec![vec![0.0; n]; n], 0.0);
     for (sums, part) in parts {
         total += part;
-        for row in 0..n {
-            for column in 0..=row {
-                whole[row][column] += sums[row][column];
-                whole[column][row] = whole[row][column];
-            }
+        for (sum, (row, column)) in sums.into_iter().zip(pairs()) {
+            whole[row][column] += sum;
+            whole[column][row] = whole[row][column];
         }
     }
     (whole, total)
 }
 
-/// Eight sums side by side, which the compiler may not make of one by itself.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut sums = [0.0; 8];
-    for (a, b) in a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0) {
-        for lane in 0..8 {
+/// Of the first `LANES`: sums side by side, which the compiler may not make of one by itself.
+fn dot(a: &[f32], b: &[f32]) -> f64 {
+    let mut sums = [0.0; BLOCK];
+    let blocks = a[..LANES].as_chunks::<BLOCK>().0.iter();
+    for (a, b) in blocks.zip(b[..LANES].as_chunks::<BLOCK>().0) {
+        for lane in 0..BLOCK {
             sums[lane] += a[lane] * b[lane];
         }
     }
-    sums.iter().sum()
+    f64::from(sums.iter().sum::<f32>())
 }
 
-/// The matrix that, put before X, takes `by` off its singular values.
-fn thresholded(gram: Vec<Vec<f64>>, by: f64) -> Vec<Vec<f64>> {
+/// The matrix that, put before X, takes `by` off its singular values: by row, and with a row of zeros to make them even.
+fn thresholded(gram: Vec<Vec<f64>>, by: f64) -> Vec<f32> {
     let n = gram.len();
     let found = eigen(gram);
-    let mut shrink = vec![vec![0.0; n]; n];
+    let mut shrink = vec![0.0; n * n];
     for (value, vector) in found.values.iter().zip(&found.vectors) {
         let singular = value.max(0.0).sqrt();
         if singular <= by {
@@ -177,48 +171,72 @@ fn thresholded(gram: Vec<Vec<f64>>, by: f64) -> Vec<Vec<f64>> {
         }
         for row in 0..n {
             for column in 0..n {
-                shrink[row][column] += (singular - by) / singular * vector[row] * vector[column];
+                shrink[row * n + column] += (singular - by) / singular * vector[row] * vector[column];
             }
         }
     }
-    shrink
+    shrink.resize(n.next_multiple_of(2) * n, 0.0);
+    shrink.into_iter().map(|weight| weight as f32).collect()
+}
+
+/// D = shrink X for one tile.
+fn product(shrink: &[f32], x: &[f32], d: &mut [f32]) {
+    let n = x.len() / LANES;
+    for at in (0..LANES).step_by(BLOCK) {
+        for (rows, weights) in shrink.chunks_exact(2 * n).enumerate() {
+            let (above, below) = weights.split_at(n);
+            let (mut one, mut other) = ([0.0; BLOCK], [0.0; BLOCK]);
+            for ((x, &above), &below) in x.chunks_exact(LANES).zip(above).zip(below) {
+                let x = &x[at..at + BLOCK];
+                for lane in 0..BLOCK {
+                    one[lane] += above * x[lane];
+                    other[lane] += below * x[lane];
+                }
+            }
+            d[2 * rows * LANES + at..][..BLOCK].copy_from_slice(&one);
+            d[(2 * rows + 1) * LANES + at..][..BLOCK].copy_from_slice(&other);
+        }
+    }
 }
 
 /// One step on one tile; returns its residual squared.
-fn step(tile: &mut Tile, shrink: &[Vec<f64>], mu: f64, lambda: f64, n: usize) -> f64 {
-    let mut x = vec![0.0; n * LANES];
-    target(tile, mu, &mut x);
-    let (inverse, soft) = (1.0 / mu, lambda / mu);
-    let mut residual = 0.0;
-    for (row, weights) in shrink.iter().enumerate() {
-        let mut d = [0.0; LANES];
-        for (x, &weight) in x.as_chunks::<LANES>().0.iter().zip(weights) {
-            for lane in 0..LANES {
-                d[lane] += weight * x[lane];
-            }
+///
+/// With gap = A - D, the errors E are gap + Y/mu softened by lambda/mu, so that the multipliers become Y + mu gap cut off at
+/// lambda, and the residual A - D - E is their change over mu.
+fn step(tile: &mut Tile, shrink: &[f32], weights: Weights, d: &mut [f32]) -> f64 {
+    let Weights { mu, next_mu, lambda } = weights;
+    let (inverse, next_inverse) = (1.0 / mu, 1.0 / next_mu);
+    product(shrink, &tile.x, d);
+    let mut residual = [0.0; BLOCK];
+    let cells = tile.a.as_chunks::<BLOCK>().0.iter().zip(d.as_chunks::<BLOCK>().0);
+    let state = tile
+        .x
+        .as_chunks_mut::<BLOCK>()
+        .0
+        .iter_mut()
+        .zip(tile.y.as_chunks_mut::<BLOCK>().0);
+    for ((a, d), (x, y)) in cells.zip(state) {
+        for lane in 0..BLOCK {
+            let raised = y[lane] + mu * (a[lane] - d[lane]);
+            // By comparisons, which become a minimum and a maximum of registers; `clamp` and `max` care for NaN and do not.
+            let below = if raised < lambda { raised } else { lambda };
+            let within = if below > -lambda { below } else { -lambda };
+            // Of a cell that was not measured E is what A lacks.
+            let cut = if a[lane].is_nan() { 0.0 } else { within };
+            let rest = (cut - y[lane]) * inverse;
+            residual[lane] += rest * rest;
+            y[lane] = cut;
+            x[lane] = d[lane] + rest + cut * next_inverse;
         }
-        let span = row * LANES..(row + 1) * LANES;
-        let (a, e, y) = (&tile.a[span.clone()], &mut tile.e[span.clone()], &mut tile.y[span]);
-        let mut rest = [0.0; LANES];
-        for lane in 0..LANES {
-            let missing = a[lane].is_nan();
-            let gap = filled(a[lane]) - d[lane];
-            let raised = gap + y[lane] * inverse;
-            let kept = raised - raised.clamp(-soft, soft);
-            e[lane] = if missing { gap } else { kept };
-            rest[lane] = if missing { 0.0 } else { gap - kept };
-            y[lane] += mu * rest[lane];
-        }
-        residual += dot(&rest, &rest);
     }
-    residual
+    f64::from(residual.iter().sum::<f32>())
 }
 
 /// D is not of rank one where there is noise: what is asked for is its first component.
-fn rank_one(tiles: &mut [Tile], n: usize, scale: &[f64]) -> (Vec<f64>, Vec<f64>) {
-    let (d_gram, _) = gram(tiles, n, |tile, x| {
-        for ((x, &a), &e) in x.iter_mut().zip(&tile.a).zip(&tile.e) {
-            *x = filled(a) - e;
+fn rank_one(tiles: &mut [Tile], n: usize, mu: f32, scale: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let (d_gram, _) = gram(tiles, n, |tile, _| {
+        for (x, &y) in tile.x.iter_mut().zip(&tile.y) {
+            *x -= y / mu;
         }
         0.0
     });
@@ -235,9 +253,9 @@ fn rank_one(tiles: &mut [Tile], n: usize, scale: &[f64]) -> (Vec<f64>, Vec<f64>)
         let (mut sums, mut squares) = ([0.0; LANES], [0.0; LANES]);
         for (row, &u) in load.iter().enumerate() {
             for lane in 0..LANES {
-                let (a, e) = (tile.a[row * LANES + lane], tile.e[row * LANES + lane]);
+                let (a, x) = (tile.a[row * LANES + lane], tile.x[row * LANES + lane]);
                 if !a.is_nan() {
-                    sums[lane] += u * (a - e);
+                    sums[lane] += u * f64::from(x);
                     squares[lane] += u * u;
                 }
             }

@@ -27,6 +27,7 @@ pub enum TimesError {
 pub struct Times<'a> {
     values: &'a [f64],
     snapshots: usize,
+    pairs: usize,
 }
 
 impl<'a> Times<'a> {
@@ -45,7 +46,12 @@ impl<'a> Times<'a> {
                 snapshots,
             });
         }
-        Ok(Self { values, snapshots })
+        let pairs = values.len() / snapshots;
+        Ok(Self {
+            values,
+            snapshots,
+            pairs,
+        })
     }
 
     /// n.
@@ -55,12 +61,12 @@ impl<'a> Times<'a> {
 
     /// m.
     pub fn pairs(&self) -> usize {
-        self.values.len() / self.snapshots
+        self.pairs
     }
 
     /// One value, None = not measured.
     pub fn get(&self, snapshot: usize, pair: usize) -> Option<f64> {
-        let value = self.values[snapshot * self.pairs() + pair];
+        let value = self.values[snapshot * self.pairs + pair];
         (value > 0.0 && value.is_finite()).then_some(value)
     }
 
