@@ -67,6 +67,17 @@ def test_quiet_times_of_hot_pairs_are_no_moves(method: str) -> None:
     assert [event for _ in range(60) for event in watcher.tick()] == []
 
 
+def test_what_was_measured_is_in_doubt_no_more() -> None:
+    doubt = [[None, "guessed", "earlier", None], [None] * 4, [None] * 4, ["guessed", None, None, None]]
+    before = Network.model_validate(network().model_dump() | {"doubt": doubt})
+    looked = renewed(before, Event("false-alarm", 1, ("a",), calibrated=1, measured=(("a", "b"), ("b", "c"))))
+    assert looked.doubt[0] == [None, None, "earlier", None]
+    assert looked.rate_bps == before.rate_bps
+    after = renewed(looked, moved("a", "c", 5e8))
+    assert (after.doubt[0], after.doubt[3][0]) == ([None] * 4, "guessed")
+    assert renewed(after, Event("came", 2, ("d",), measured=(("d", "a"),))).doubt == []
+
+
 def test_rates_and_caps_follow_what_moved() -> None:
     before = network()
     after = renewed(before, moved("a", "bcd", 2.5e8))

@@ -10,7 +10,7 @@ import pytest
 from gavotte.errors import BusyError, GavotteError
 from gavotte.watch import Event, Watcher, watch
 from gavotte.watch.detect import Edge
-from gavotte.watch.expecting import REPEATS
+from gavotte.watch.expecting import REPEATS, WHOLE
 from gavotte.watch.loop import RETRY_TICKS
 from gavotte.watch.ring import SILENT_TICKS
 
@@ -71,6 +71,27 @@ def test_a_host_that_moved_is_calibrated_again_and_the_others_are_not() -> None:
     assert cloud.asked.count(13) == REPEATS
     for edge, seconds in cloud.seconds.items():
         assert watcher.expected_s[edge] == pytest.approx(seconds, rel=0.08)
+
+
+@pytest.mark.parametrize("most_moved", [0.5, 1.0])
+def test_when_most_pairs_moved_all_are_measured_for_a_new_constant(most_moved: float) -> None:
+    cloud = Cloud(8)
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure, most_moved=most_moved)
+    ticks(watcher, 10)
+    factors = np.random.default_rng(3).uniform(1.4, 3.0, 6)
+    for host, factor in zip(cloud.hosts, factors, strict=False):
+        cloud.slower(host, float(factor))
+    cloud.asked.clear()
+    events = ticks(watcher, 30)
+    renewals = [event for event in events if event.kind == "renewed"]
+    assert len(renewals) == (most_moved < 1)
+    for event in renewals:
+        assert event.hosts == tuple(cloud.hosts)
+        assert event.calibrated == len(event.measured) == len(event.moves) == 56
+        assert cloud.asked.count(56) >= WHOLE
+        for edge, seconds in cloud.seconds.items():
+            assert watcher.expected_s[edge] == pytest.approx(seconds, rel=0.04)
+        assert ticks(watcher, 30) == []
 
 
 def test_a_spike_that_lasts_until_the_alarm_changes_nothing() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -97,6 +98,31 @@ def progress(label: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(*columns, console=stderr, transient=True) as bars:
         bar = bars.add_task(label, total=None)
         yield lambda done, total: bars.update(bar, completed=done, total=total)
+
+
+LIFE_S = 600.0
+"""Where nobody sees a line change, how often one says that a command goes on."""
+
+
+@contextmanager
+def sign_of_life(label: str, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[str], None]]:
+    """Shows that a command without an end goes on: a line that changes on a terminal, else one every `LIFE_S`.
+
+    Yields a function that takes what there is to say.
+    """
+    if sys.stderr.isatty() and not os.environ.get("GAVOTTE_NO_PROGRESS"):
+        with stderr.status(label) as line:
+            yield lambda text: line.update(Text(f"{label}: {text}"))
+        return
+    next_s = clock()
+
+    def tell(text: str) -> None:
+        nonlocal next_s
+        if clock() >= next_s:
+            next_s = clock() + LIFE_S
+            note(f"{label}: {text}")
+
+    yield tell
 
 
 def _finite(value: Any) -> Any:

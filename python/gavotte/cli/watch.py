@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli.options import Json, MaybeHosts, Seed
-from gavotte.cli.output import note
+from gavotte.cli.output import note, sign_of_life
 
 if TYPE_CHECKING:
     from gavotte.watch import Event, Told
@@ -67,6 +67,17 @@ def watch(
             metavar="SHARE",
         ),
     ] = None,
+    most_moved: Annotated[
+        float,
+        typer.Option(
+            "--most-moved",
+            help="When more than this share of all pairs has moved, measure all ten times for a whole new constant. "
+            "1 = never.",
+            min=0,
+            max=1,
+            metavar="SHARE",
+        ),
+    ] = 0.5,
     app: Annotated[
         list[Path] | None,
         typer.Option(
@@ -123,7 +134,13 @@ def watch(
         if words is not None:
             _call(words, told.document)
 
-    with _stop_flag() as stop:
+    what = "measurement" if hosts is not None else "operation"
+    with _stop_flag() as stop, sign_of_life("watching") as living:
+
+        def alive(taken: int, here: int, listed: int) -> None:
+            each = f", one every {every:g} s" if hosts is not None else ""
+            living(f"{taken} {what}{'s' * (taken != 1)} so far{each}, {here} of {listed} hosts present")
+
         kept = keep(
             belief,
             hosts=hosts,
@@ -135,13 +152,14 @@ def watch(
             method=method,
             band=band,
             threshold=threshold,
+            most_moved=most_moved,
+            alive=alive,
             running=None if placement is None else running,
             output=output,
             count=count,
             seed=seed,
         )
-    what = ("measurement" if hosts is not None else "operation") + "s" * (kept.taken != 1)
-    note(f"{kept.taken} {what}, {kept.hosts - len(kept.gone)} of {kept.hosts} hosts present")
+    note(f"{kept.taken} {what}{'s' * (kept.taken != 1)}, {kept.hosts - len(kept.gone)} of {kept.hosts} hosts present")
 
 
 @contextmanager
@@ -167,6 +185,8 @@ def _stop_flag() -> Iterator[threading.Event]:
 
 
 def _sentence(event: Event) -> str:
+    from gavotte.watch.expecting import MOVED
+
     hosts = ", ".join(event.hosts)
     by = ", threshold passed" if event.alarm == "threshold" else ""
     if event.kind == "moved":
@@ -176,6 +196,9 @@ def _sentence(event: Event) -> str:
         if not event.calibrated:
             return f"moved: {len(event.moves)} pairs of {hosts}, as operations show{middle}"
         return f"moved: {len(event.moves)} of {event.calibrated} pairs of {hosts} measured again{whole}{middle}{by}"
+    if event.kind == "renewed":
+        changed = sum(move.before_s is None or abs(move.after_s / move.before_s - 1) > MOVED for move in event.moves)
+        return f"renewed: all {event.calibrated} pairs were measured, {changed} differ by over {100 * MOVED:.0f} %"
     if event.kind == "false-alarm":
         return f"false alarm: {event.calibrated} pairs of {hosts} are as before{by}"
     return f"{event.kind}: {hosts}"

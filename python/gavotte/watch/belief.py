@@ -42,8 +42,10 @@ def renewed(network: Network, event: Event) -> Network:
 
     Latencies stay, and lower ends keep their distance. A host's egress (ingress) cap, where it has one, scales with
     the best rate from (to) it outside its machine when one of its pairs moved: alone, a pair tells no more of a cap.
-    A group's cap scales with the pairs that leave (enter) the group when nearly all of them moved alike.
+    A group's cap scales with the pairs that leave (enter) the group when nearly all of them moved alike. What was
+    measured is no guess any more, and not from before: its `doubt` goes.
     """
+    network = _sure_of(network, {*event.measured, *((move.source, move.target) for move in event.moves)})
     if not event.moves:
         return network
     at = {host.name: i for i, host in enumerate(network.hosts)}
@@ -97,6 +99,17 @@ def renewed(network: Network, event: Event) -> Network:
         caps = {key: cap * factor for key, factor in factors.items() if (cap := getattr(group, key)) is not None}
         groups.append(group.model_copy(update=caps))
     return network.model_copy(update={"rate_bps": rates, "rate_low_bps": lows, "hosts": hosts, "groups": groups})
+
+
+def _sure_of(network: Network, measured: Collection[Edge]) -> Network:
+    """Without doubt about some pairs."""
+    names = network.names
+    doubtful = [(i, j) for i, row in enumerate(network.doubt) for j, doubt in enumerate(row) if doubt is not None]
+    sure = {(i, j) for i, j in doubtful if (names[i], names[j]) in measured}
+    if not sure:
+        return network
+    left = [[None if (i, j) in sure else doubt for j, doubt in enumerate(row)] for i, row in enumerate(network.doubt)]
+    return network.model_copy(update={"doubt": left if len(sure) < len(doubtful) else []})
 
 
 def _moved_alike(before: Matrix, after: Matrix, pairs: Iterable[tuple[int, int]]) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from gavotte.model.estimators import mode
 from gavotte.watch.detect import Edge
 
 Measure = Callable[[Collection[Edge]], Mapping[Edge, float]]
@@ -15,6 +16,9 @@ others measure there."""
 
 REPEATS = 3
 """Measurements of what is calibrated again; their median counts."""
+
+WHOLE = 10
+"""Snapshots of all pairs that a whole new constant is learnt from: the RPCA paper's time step, section V-C."""
 
 MOVED = 0.10
 """What differs by less after calibration had not moved."""
@@ -60,6 +64,27 @@ class Expected:
                 shifts.append(Shift(*edge, before_s, after_s))
                 self.seconds[edge] = after_s
         return tuple(shifts)
+
+    def renewed(self, hosts: Sequence[str]) -> dict[Edge, float]:
+        """What lasts of `WHOLE` measurements of all pairs of some hosts; pairs without any are left out."""
+        at = {host: place for place, host in enumerate(hosts)}
+        pairs = [(source, target) for source in hosts for target in hosts if source != target]
+        times = np.full((WHOLE, len(hosts), len(hosts)), np.nan)
+        for snapshot in times if self.measure is not None else ():
+            assert self.measure is not None
+            for (source, target), took_s in self.measure(pairs).items():
+                snapshot[at[source], at[target]] = took_s
+        if np.isnan(times).all():
+            return {}
+        constant = mode(times).constant
+        seconds = {(source, target): float(constant[at[source], at[target]]) for source, target in pairs}
+        return {edge: lasting_s for edge, lasting_s in seconds.items() if np.isfinite(lasting_s)}
+
+    def replaced(self, found: Mapping[Edge, float]) -> tuple[Shift, ...]:
+        """Expects what was found, however little it differs."""
+        shifts = tuple(Shift(*edge, self.seconds.get(edge), after_s) for edge, after_s in sorted(found.items()))
+        self.seconds.update(found)
+        return shifts
 
     def scaled(self, edge: Edge, factor: float) -> Shift:
         """Expects so many times as much of a pair."""

@@ -13,7 +13,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.network import Network, write_network
 from gavotte.place import Running, evaluate
 from gavotte.watch.belief import expected_times, renewed
-from gavotte.watch.loop import Event, Watcher, follow, watch
+from gavotte.watch.loop import MOST_MOVED, Event, Watcher, follow, watch
 from gavotte.watch.observing import Tail
 from gavotte.watch.probing import Probe
 from gavotte.watch.reassessing import Reassessment, reassess
@@ -79,6 +79,8 @@ def keep(
     method: str = "train",
     band: float | None = None,
     threshold: float | None = None,
+    most_moved: float = MOST_MOVED,
+    alive: Callable[[int, int, int], None] = lambda _taken, _here, _hosts: None,
     running: Callable[[], Running] | None = None,
     output: Path | None = None,
     count: int | None = None,
@@ -98,6 +100,9 @@ def keep(
         band: standard deviation of the logarithm of undisturbed times; None = as the Network says, `LEAST_BAND` at
             least, or else `USUAL_BAND`.
         threshold: as for `Watcher`.
+        most_moved: as for `Watcher`.
+        alive: told again and again that the watch goes on: how many measurements (operations) were taken, how many
+            hosts are there, of how many.
         running: what runs, to be reviewed when pairs moved and when hosts have come or gone. Asked each time, as tasks
             may have moved since.
         output: keeps the Network up to date in this file.
@@ -116,7 +121,19 @@ def keep(
     probe = None if hosts is None else Probe(hosts, method, network.names, complain, seed=seed)
     width = band if band is not None else USUAL_BAND if network.band is None else max(LEAST_BAND, network.band)
     measure = None if probe is None else probe.measure
-    watcher = Watcher(expected_times(network), width, measure, seed=seed, threshold=threshold, complain=complain)
+    watcher = Watcher(
+        expected_times(network),
+        width,
+        measure,
+        seed=seed,
+        threshold=threshold,
+        most_moved=most_moved,
+        complain=complain,
+    )
+
+    def goes_on(taken: int) -> None:
+        alive(taken, len(watcher.hosts) - len(watcher.gone), len(watcher.hosts))
+
     tail = None if observations is None else Tail(observations, complain)
     if output is not None:
         write_network(output, network)
@@ -159,8 +176,10 @@ def keep(
                     return stop
 
         if probe is not None:
-            taken = watch(watcher, every_s=every_s, wait=pause, report=report, hosts=probe.hosts, count=count)
+            taken = watch(
+                watcher, every_s=every_s, wait=pause, report=report, hosts=probe.hosts, count=count, alive=goes_on
+            )
         else:
             assert tail is not None
-            taken = follow(watcher, tail, every_s=LOOK_S, wait=wait, report=report, count=count)
+            taken = follow(watcher, tail, every_s=LOOK_S, wait=wait, report=report, count=count, alive=goes_on)
     return Kept(belief, taken, len(watcher.hosts), frozenset(watcher.gone))

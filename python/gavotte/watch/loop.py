@@ -14,6 +14,10 @@ from gavotte.watch.ring import Ring
 from gavotte.watch.trees import Trees
 
 Alarm = Literal["cusum", "threshold"]
+Kind = Literal["moved", "false-alarm", "renewed", "came", "gone"]
+
+MOST_MOVED = 0.5
+"""Of all pairs: where more have moved since all were last measured, what is known of the others is no use either."""
 
 RETRY_TICKS = 5
 """How often hosts that are gone are asked again."""
@@ -24,23 +28,25 @@ class Event:
     """Something that happened.
 
     Attributes:
-        kind: `moved` pairs have another constant; `false-alarm`, calibration found the old one; hosts `came` or are
-            `gone`.
+        kind: `moved` pairs have another constant; `false-alarm`, calibration found the old one; `renewed`, all pairs
+            were measured over and over for a whole new constant; hosts `came` or are `gone`.
         tick: when, counted from 1.
         hosts: whom it is about; of `moved`, the hosts whose pairs were calibrated again.
         moves: the pairs that have another constant now.
         calibrated: how many pairs were measured again.
         alarm: what the alarm rests on: the `cusum` of an edge, or the `threshold` on a whole operation.
         movers: hosts all of whose pairs that were measured again moved: they did, rather than single links.
+        measured: the pairs that were calibrated and answered, whether they moved or not.
     """
 
-    kind: Literal["moved", "false-alarm", "came", "gone"]
+    kind: Kind
     tick: int
     hosts: tuple[str, ...]
     moves: tuple[Shift, ...] = ()
     calibrated: int = 0
     alarm: Alarm | None = None
     movers: tuple[str, ...] = ()
+    measured: tuple[Edge, ...] = ()
 
 
 class Watcher:
@@ -61,6 +67,7 @@ class Watcher:
         *,
         seed: int = 0,
         threshold: float | None = None,
+        most_moved: float = MOST_MOVED,
         complain: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Starts from what is believed.
@@ -73,6 +80,8 @@ class Watcher:
             seed: of the ring.
             threshold: share of its expected time by which an operation may be off before what is off in it is
                 calibrated, as in the RPCA paper's Algorithm 1; None = only the CUSUM alarms.
+            most_moved: share of all pairs; when more have moved, all are measured for a whole new constant, as in the
+                paper's Algorithm 1 from line 1. 1 = never.
             complain: told, once, of each pair of an operation of which nothing is expected.
 
         Raises:
@@ -89,6 +98,8 @@ class Watcher:
         self._trees = Trees(self._expected, width, complain)
         self._tick = 0
         self._threshold = threshold
+        self._most_moved = most_moved
+        self._moved: set[Edge] = set()
         self._complain = complain
         self.waiting = False
 
@@ -142,6 +153,9 @@ class Watcher:
             return
         if changes := self._ring.changes(times):
             events.append(self._follow(changes))
+        here = len(self._ring.here)
+        if len(self._moved) > self._most_moved * here * (here - 1):
+            events += self._renew()
 
     def _wait_for(self, error: BusyError) -> None:
         """Says, once, that others measure."""
@@ -198,9 +212,21 @@ class Watcher:
         moves = self._expected.shifted(found)
         self._ring.expect({(c.source, c.target) for c in changes} | {(m.source, m.target) for m in moves})
         self._trees.rebase(moves)
-        kind: Literal["moved", "false-alarm"] = "moved" if moves else "false-alarm"
+        self._moved |= {(move.source, move.target) for move in moves}
         hosts, moved_whole = tuple(sorted(senders | receivers)), tuple(movers(moves, found))
-        return Event(kind, self._tick, hosts, moves, len(pairs), alarm, moved_whole)
+        kind: Kind = "moved" if moves else "false-alarm"
+        return Event(kind, self._tick, hosts, moves, len(pairs), alarm, moved_whole, tuple(sorted(found)))
+
+    def _renew(self) -> list[Event]:
+        """Measures all pairs over and over, and expects what lasts of that."""
+        here = self._ring.here
+        found = self._expected.renewed(here)
+        self._moved.clear()
+        moves = self._expected.replaced(found)
+        self._ring.draw()
+        self._trees.rebase(moves)
+        pairs = len(here) * (len(here) - 1)
+        return [Event("renewed", self._tick, tuple(here), moves, pairs, measured=tuple(sorted(found)))] if found else []
 
     def _gone(self, lost: Collection[str]) -> list[Event]:
         return [Event("gone", self._tick, tuple(sorted(lost)))] if lost else []
@@ -219,7 +245,8 @@ class Watcher:
         self._trees.rebase(moves)
         self._ring.draw()
         came = tuple(host for host in hosts if host in answered)
-        return [Event("came", self._tick, came, moves, len(pairs))] if came else []
+        measured = tuple(sorted(found))
+        return [Event("came", self._tick, came, moves, len(pairs), measured=measured)] if came else []
 
 
 def watch(
@@ -230,6 +257,7 @@ def watch(
     report: Callable[[Event], None],
     hosts: Callable[[], Collection[str]] | None = None,
     count: int | None = None,
+    alive: Callable[[int], None] = lambda _: None,
 ) -> int:
     """Ticks until told to stop.
 
@@ -240,15 +268,18 @@ def watch(
         report: told of each event, at once.
         hosts: who is there now, asked at each tick; None = always the same.
         count: ticks at most, those not counted that found the agents held; None = no end.
+        alive: told how many ticks were taken, at the start and after each.
 
     Returns:
         Ticks taken.
     """
     taken = 0
+    alive(taken)
     while count is None or taken < count:
         for event in watcher.tick(hosts() if hosts is not None else None):
             report(event)
         taken += not watcher.waiting
+        alive(taken)
         if taken == count or wait(every_s):
             break
     return taken
@@ -262,6 +293,7 @@ def follow(
     wait: Callable[[float], bool],
     report: Callable[[Event], None],
     count: int | None = None,
+    alive: Callable[[int], None] = lambda _: None,
 ) -> int:
     """Takes operations as they are written, until told to stop.
 
@@ -272,6 +304,7 @@ def follow(
         wait: as for `watch`.
         report: as for `watch`.
         count: operations at most; None = no end.
+        alive: told how many operations were taken, at each look.
 
     Returns:
         Operations taken.
@@ -284,5 +317,6 @@ def follow(
             taken += 1
             if taken == count:
                 return taken
+        alive(taken)
         if wait(every_s):
             return taken
