@@ -13,6 +13,8 @@ pub const MAX_BURSTS: u32 = 1_000;
 pub const MAX_PACKETS: u32 = 20_000;
 /// Most packets of one train; bounds the memory its receiver spends.
 pub const MAX_TRAIN_PACKETS: u64 = 1_000_000;
+/// Most UDP payload of one burst, in bytes, which its sender makes ready as a whole.
+pub const MAX_BURST_BYTES: u64 = 64 << 20;
 /// Longest pause between two bursts, in seconds.
 pub const MAX_GAP_S: f64 = 10.0;
 /// Longest time all pauses of a train may take together, in seconds.
@@ -42,6 +44,9 @@ pub enum ShapeError {
     /// Payload out of range.
     #[error("the payload of a train packet is {HEADER_BYTES} to {MAX_PAYLOAD_BYTES} bytes, not {0}")]
     Payload(u32),
+    /// Burst too large.
+    #[error("a burst has at most {MAX_BURST_BYTES} bytes, not {0}")]
+    Burst(u64),
     /// Pause out of range.
     #[error("the pause between bursts is 0 to {MAX_GAP_S} s and {MAX_PAUSES_S} s in all, not {0} s each")]
     Gap(f64),
@@ -65,6 +70,10 @@ impl Shape {
         }
         if !(HEADER_BYTES..=MAX_PAYLOAD_BYTES).contains(&(payload_bytes as usize)) {
             return Err(ShapeError::Payload(payload_bytes));
+        }
+        let burst = u64::from(packets) * u64::from(payload_bytes);
+        if burst > MAX_BURST_BYTES {
+            return Err(ShapeError::Burst(burst));
         }
         if !(0.0..=MAX_GAP_S).contains(&gap_s) || gap_s * f64::from(bursts) > MAX_PAUSES_S {
             return Err(ShapeError::Gap(gap_s));

@@ -1,5 +1,7 @@
 //! What the receiver of a gated train wrote down.
 
+use std::collections::BTreeMap;
+
 /// One packet as it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
@@ -38,9 +40,9 @@ pub struct Train {
     pub sent: u64,
     /// Arrivals in the order of their stamps, each packet once.
     pub arrivals: Vec<Arrival>,
-    /// For each batch, the sender's clock just after the kernel had taken it, in nanoseconds; `None` when the receiver
-    /// never learnt it.
-    pub batch_ends_ns: Vec<Option<i64>>,
+    /// By batch, the sender's clock just after the kernel had taken it, in nanoseconds, as far as the receiver learnt
+    /// it. A map, so that the number in one packet cannot ask for memory: 534 MB were seen.
+    pub batch_ends_ns: BTreeMap<u32, i64>,
     /// What ended it.
     pub limit: Limit,
 }

@@ -38,9 +38,9 @@ pub(super) fn saturated_spans(train: &Train) -> Vec<Span> {
 }
 
 fn proven(train: &Train, arrival: &Arrival, floor: i64) -> bool {
-    let ends = train.batch_ends_ns.get(arrival.batch as usize..).unwrap_or_default();
+    let near = arrival.batch..=arrival.batch.saturating_add(3);
     // The next known end of this or a later batch bounds the time of sending from above.
-    let Some(end) = ends.iter().take(4).find_map(|end| *end) else {
+    let Some((_, end)) = train.batch_ends_ns.range(near).next() else {
         return false;
     };
     arrival.received_ns - end - floor > PROOF_NS
