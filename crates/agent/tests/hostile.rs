@@ -263,3 +263,19 @@ async fn noise_never_kills_an_agent() {
     );
     assert_eq!(sent.unwrap()[0].error, "");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_connections_keep_nobody_out() {
+    let agents = enrolled().await;
+    let to = agents[0].data();
+    let mut idle = Vec::new();
+    for _ in 0..1500 {
+        idle.push(connect([127, 0, 0, 2], to).await);
+    }
+    // Neither another address nor a true peer at that address waits for them to be given up.
+    for (address, name) in [([127, 0, 0, 3], "c"), ([127, 0, 0, 2], "b")] {
+        let greeting = async { greet(&mut connect(address, to).await, hello(name)).await };
+        let greeted = tokio::time::timeout(Duration::from_secs(3), greeting).await;
+        greeted.expect("must not wait").unwrap();
+    }
+}

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::field::Empty;
 use tracing::{Instrument, Span, debug, info, info_span, warn};
 
@@ -20,10 +19,9 @@ use crate::error::{WorkError, within};
 use crate::hold::Hold;
 use crate::plane::Plane;
 use crate::plane::dial::Connection;
+use crate::plane::greeters::{Greeters, Greeting};
 use crate::plane::handshake;
 
-/// Connections that may be greeting at one time.
-const GREETERS: usize = 1024;
 /// How long a stranger may take to answer the challenge.
 const GREETING_LIMIT: Duration = Duration::from_secs(5);
 /// Pause after a failed accept, such as one for want of file descriptors.
@@ -77,11 +75,8 @@ where
     F: Fn(Guest, Option<Work>) -> R + Clone + Send + 'static,
     R: Future<Output = Result<(), WorkError>> + Send + 'static,
 {
-    let greeters = Arc::new(Semaphore::new(GREETERS));
+    let greeters = Greeters::default();
     loop {
-        let Ok(permit) = Arc::clone(&greeters).acquire_owned().await else {
-            return;
-        };
         match listener.accept().await {
             Ok((stream, remote)) => {
                 let span = info_span!("guest", %remote, run = Empty, peer = Empty, round = Empty);
@@ -89,9 +84,10 @@ where
                     continue;
                 };
                 let receive = receive.clone();
+                let greeting = greeters.admit(stranger.remote);
                 // A failure ends the connection, which the other side notices.
                 let serving = async move {
-                    match stranger.serve(permit, receive).await {
+                    match stranger.serve(greeting, receive).await {
                         Ok(()) => debug!("served"),
                         Err(error @ (WorkError::Over | WorkError::Dropped { .. })) => debug!(%error, "left"),
                         Err(error) => warn!(%error, "could not serve"),
@@ -137,15 +133,18 @@ impl Stranger {
         })
     }
 
-    async fn serve<F, R>(mut self, permit: OwnedSemaphorePermit, receive: F) -> Result<(), WorkError>
+    async fn serve<F, R>(mut self, mut place: Greeting, receive: F) -> Result<(), WorkError>
     where
         F: Fn(Guest, Option<Work>) -> R,
         R: Future<Output = Result<(), WorkError>>,
     {
         let secret = |run_id: &str| Some(self.plane.holds.of(run_id).ok()?.secret.clone());
         let greeting = handshake::accept(&mut self.stream, secret, rand::random());
-        let (channel, hello) = within("greet", GREETING_LIMIT, greeting).await?;
-        drop(permit);
+        let (channel, hello) = tokio::select! {
+            greeted = within("greet", GREETING_LIMIT, greeting) => greeted?,
+            _ = &mut place.displaced => return Err(WorkError::Request("too many connections idled here".into())),
+        };
+        drop(place);
         Span::current()
             .record("run", &hello.run_id)
             .record("peer", &hello.source);

@@ -3,6 +3,7 @@
 pub mod dial;
 pub mod door;
 pub mod frames;
+mod greeters;
 pub mod handshake;
 pub(crate) mod leash;
 pub mod pulse;
