@@ -70,4 +70,15 @@ class AgentError(GavotteError):
 
 
 class BusyError(AgentError):
-    """An agent is there, and held by another run."""
+    """An agent is there, and held by another run.
+
+    Args:
+        message: as in `GavotteError`.
+        hint: likewise.
+        failure: as in `AgentError`.
+        lease_left_s: when that run's hold ends unless its controller renews it.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", failure: int = 0, lease_left_s: float = 0.0) -> None:
+        super().__init__(message, hint=hint, failure=failure)
+        self.lease_left_s = lease_left_s

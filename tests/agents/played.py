@@ -53,11 +53,11 @@ class PlayedFleet(Fleet):
         self._say = say
         self._replayed = replayed
 
-    def measure(self, requests: Mapping[str, pb.MeasureRequest], *, deadline_s: float) -> Iterator[object]:  # type: ignore[override]
+    def measure(self, requests: Mapping[str, pb.MeasureRequest], **_: object) -> Iterator[object]:  # type: ignore[override]
         self.asked.append(requests)
         yield from self._say(requests)
 
-    def replay(self, requests: Mapping[str, pb.ReplayRequest], *, deadline_s: float) -> Iterator[object]:  # type: ignore[override]
+    def replay(self, requests: Mapping[str, pb.ReplayRequest], **_: object) -> Iterator[object]:  # type: ignore[override]
         assert self._replayed is not None
         yield from self._replayed(requests)
 

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests import builders
+from tests import builders, faults
 from tests.shell import GAVOTTE, until
 
 from gavotte import lab
 from gavotte.agents import Budget, enrolled
-from gavotte.agents.binary import agent_binary
-from gavotte.errors import AgentError
+from gavotte.errors import AgentError, BusyError
 from gavotte.formats.history import read_history
 from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.measure import bulk, measure
@@ -36,15 +35,6 @@ CLOUD = builders.topology(
     switches=["core", {"name": "tor0", "up": "1gbit"}, {"name": "tor1", "up": "1gbit"}],
 )
 
-KILL_AGENT = """
-for process in /proc/[0-9]*; do
-    if [ "$(cat $process/comm 2>/dev/null)" = "$0" ] &&
-       [ "$(readlink $process/ns/net)" = "$(readlink /proc/self/ns/net)" ]; then
-        kill -9 "${process#/proc/}"
-    fi
-done
-"""
-
 
 @pytest.fixture
 def cloud() -> Iterator[lab.Session]:
@@ -54,16 +44,15 @@ def cloud() -> Iterator[lab.Session]:
 
 
 def kill(session: lab.Session, _address: str) -> None:
-    comm = Path(agent_binary()).name[:15]
-    session.run(VICTIM, ["sh", "-c", KILL_AGENT, comm])
+    faults.kill_agent(session, VICTIM)
 
 
 def unplug(session: lab.Session, _address: str) -> None:
-    assert session.run(VICTIM, ["ip", "link", "set", "eth0", "down"]).returncode == 0
+    faults.unplug(session, VICTIM)
 
 
 def blackhole(session: lab.Session, address: str) -> None:
-    assert session.run("tor1", ["ip", "route", "add", "blackhole", f"{address}/32"]).returncode == 0
+    faults.blackhole(session, "tor1", address)
 
 
 def address_of(inventory: Inventory, name: str) -> str:
@@ -134,6 +123,105 @@ def test_a_host_that_vanishes_ends_a_run(cloud: lab.Session, bad: Callable[[lab.
     placement = builders.placement({"x": "h0", "y": "h1", "z": VICTIM}, "one")
     with pytest.raises(AgentError, match=r"h0 to h3|agent on h3"):
         run(placement, [app], inventory, progress=lambda *_: bad(cloud, address_of(inventory, VICTIM)))
+
+
+def test_an_agent_that_comes_back_is_taken_in_again(cloud: lab.Session) -> None:
+    inventory = read_inventory(cloud.hosts_file)
+    seen: list[int] = []
+
+    def progress(count: int, _total: int) -> None:
+        seen.append(count)
+        if len(seen) == 9:
+            faults.kill_agent(cloud, VICTIM)
+        elif len(seen) == 20:
+            faults.start_agent(cloud, VICTIM)
+
+    result = measure(inventory, method=bulk(seconds=0.3), count=2, progress=progress, seed=1)
+    assert not result.lost
+    assert not result.missing
+    assert not [failure for failure in result.failures if failure.snapshot == 1]
+    assert np.isfinite(result.history.beta_Bps[1][~np.eye(len(HOSTS), dtype=bool)]).all()
+
+
+@pytest.mark.parametrize("after", [3, 35], ids=["in the first snapshot", "in the second"])
+def test_all_agents_gone_ends_the_measurement(cloud: lab.Session, tmp_path: Path, after: int) -> None:
+    output, journal = tmp_path / "h.npz", tmp_path / "h.npz.partial"
+    process = gavotte(
+        "measure", "--hosts", cloud.hosts_file, "-o", output, "--count", "9", "--every", "20", "--seed", "1"
+    )
+    until(lambda: journal.exists() and journal.read_bytes().count(b'"at"') >= after)
+    for host in HOSTS:
+        faults.kill_agent(cloud, host)
+    # Of 9 snapshots in 160 s none is waited for.
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 1
+    assert "Traceback" not in said
+    assert "fewer than two agents are left" in said.splitlines()[-1]
+    if output.exists():
+        assert np.isfinite(read_history(output).beta_Bps).any(axis=(1, 2)).all()
+
+
+def test_a_measurement_that_lost_hosts_does_not_replace_one_that_has_them(cloud: lab.Session, tmp_path: Path) -> None:
+    output = tmp_path / "h.npz"
+    words = ("measure", "--hosts", str(cloud.hosts_file), "-o", str(output))
+    gavotte(*words).communicate(timeout=60)
+    before = output.read_bytes()
+    faults.kill_agent(cloud, VICTIM)
+    process = gavotte(*words)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 1
+    assert f"warning: {VICTIM}: " in said
+    assert f"{output} stays as it was" in said
+    assert output.read_bytes() == before
+    assert read_history(tmp_path / "h.lost.npz").answered == 20
+
+
+def test_experiments_that_lost_hosts_keep_earlier_evidence(cloud: lab.Session, tmp_path: Path) -> None:
+    output = tmp_path / "h.npz"
+    gavotte("measure", "--hosts", cloud.hosts_file, "--sharing", "-o", output).communicate(timeout=110)
+    first = read_history(output)
+    words = ("measure", "sharing", output, "--hosts", cloud.hosts_file)
+    faults.kill_agent(cloud, VICTIM)
+    process = gavotte(*words)
+    said = process.communicate(timeout=110)[1]
+    assert process.returncode == 0
+    assert f"warning: lost {VICTIM}: " in said
+    subjects = {record.subject for record in first.evidence}
+    assert f"out of {VICTIM}" in subjects
+    assert {record.subject for record in read_history(output).evidence} >= subjects
+    before = output.read_bytes()
+    for host in HOSTS:
+        faults.kill_agent(cloud, host)
+    process = gavotte(*words)
+    assert "none of 6 agents can be used" in process.communicate(timeout=60)[1]
+    assert process.returncode == 1
+    assert output.read_bytes() == before
+
+
+def test_the_agents_of_a_killed_controller_are_free_again(cloud: lab.Session, tmp_path: Path) -> None:
+    inventory = read_inventory(cloud.hosts_file)
+    journal = tmp_path / "h.npz.partial"
+    process = gavotte("measure", "--hosts", cloud.hosts_file, "-o", tmp_path / "h.npz", "--count", "99")
+    until(lambda: journal.exists() and b'"at"' in journal.read_bytes())
+    with pytest.raises(BusyError, match=r"for \d+ s at most, and \d+ s if its controller is gone"):
+        measure(inventory)
+    process.kill()
+    process.communicate()
+    # It waits for the lease of the one that was killed, and not for that one's 99 snapshots.
+    assert measure(inventory).answered == 30
+
+
+def test_a_user_takes_over_from_himself(cloud: lab.Session, tmp_path: Path) -> None:
+    journal = tmp_path / "h.npz.partial"
+    words = ("measure", "--hosts", cloud.hosts_file)
+    first = gavotte(*words, "-o", tmp_path / "h.npz", "--count", "99")
+    until(lambda: journal.exists() and b'"at"' in journal.read_bytes())
+    second = gavotte(*words, "--take-over")
+    said = second.communicate(timeout=60)[1]
+    assert second.returncode == 0, said
+    said = first.communicate(timeout=60)[1]
+    assert "Traceback" not in said
+    assert first.returncode == 1
 
 
 def test_an_agent_held_by_another_run_says_so(small_cloud: lab.Session, tmp_path: Path) -> None:

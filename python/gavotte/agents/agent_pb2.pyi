@@ -160,7 +160,7 @@ class Budget(_message.Message):
     def __init__(self, max_bytes: _Optional[int] = ..., max_seconds: _Optional[float] = ...) -> None: ...
 
 class EnrolRequest(_message.Message):
-    __slots__ = ("run_id", "secret", "self", "peers", "budget", "mode", "purpose", "user", "lease_s")
+    __slots__ = ("run_id", "secret", "self", "peers", "budget", "mode", "purpose", "user", "lease_s", "take_over")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     SECRET_FIELD_NUMBER: _ClassVar[int]
     SELF_FIELD_NUMBER: _ClassVar[int]
@@ -170,6 +170,7 @@ class EnrolRequest(_message.Message):
     PURPOSE_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
     LEASE_S_FIELD_NUMBER: _ClassVar[int]
+    TAKE_OVER_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     secret: bytes
     self: str
@@ -179,7 +180,8 @@ class EnrolRequest(_message.Message):
     purpose: str
     user: str
     lease_s: float
-    def __init__(self_, run_id: _Optional[str] = ..., secret: _Optional[bytes] = ..., self: _Optional[str] = ..., peers: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., mode: _Optional[_Union[Mode, str]] = ..., purpose: _Optional[str] = ..., user: _Optional[str] = ..., lease_s: _Optional[float] = ...) -> None: ...
+    take_over: bool
+    def __init__(self_, run_id: _Optional[str] = ..., secret: _Optional[bytes] = ..., self: _Optional[str] = ..., peers: _Optional[_Iterable[_Union[Peer, _Mapping]]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., mode: _Optional[_Union[Mode, str]] = ..., purpose: _Optional[str] = ..., user: _Optional[str] = ..., lease_s: _Optional[float] = ..., take_over: bool = ...) -> None: ...
 
 class EnrolReply(_message.Message):
     __slots__ = ("budget",)
@@ -212,7 +214,7 @@ class StatusReply(_message.Message):
     def __init__(self, holds: _Optional[_Iterable[_Union[HoldStatus, _Mapping]]] = ..., beside: _Optional[_Iterable[_Union[Neighbour, _Mapping]]] = ...) -> None: ...
 
 class HoldStatus(_message.Message):
-    __slots__ = ("run_id", "user", "purpose", "mode", "age_s", "left_s", "bytes_sent", "jobs")
+    __slots__ = ("run_id", "user", "purpose", "mode", "age_s", "left_s", "bytes_sent", "jobs", "lease_left_s")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
     PURPOSE_FIELD_NUMBER: _ClassVar[int]
@@ -221,6 +223,7 @@ class HoldStatus(_message.Message):
     LEFT_S_FIELD_NUMBER: _ClassVar[int]
     BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
     JOBS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_LEFT_S_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     user: str
     purpose: str
@@ -229,7 +232,8 @@ class HoldStatus(_message.Message):
     left_s: float
     bytes_sent: int
     jobs: _containers.RepeatedCompositeFieldContainer[JobStatus]
-    def __init__(self, run_id: _Optional[str] = ..., user: _Optional[str] = ..., purpose: _Optional[str] = ..., mode: _Optional[_Union[Mode, str]] = ..., age_s: _Optional[float] = ..., left_s: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[JobStatus, _Mapping]]] = ...) -> None: ...
+    lease_left_s: float
+    def __init__(self, run_id: _Optional[str] = ..., user: _Optional[str] = ..., purpose: _Optional[str] = ..., mode: _Optional[_Union[Mode, str]] = ..., age_s: _Optional[float] = ..., left_s: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., jobs: _Optional[_Iterable[_Union[JobStatus, _Mapping]]] = ..., lease_left_s: _Optional[float] = ...) -> None: ...
 
 class JobStatus(_message.Message):
     __slots__ = ("id", "kind", "state")
@@ -510,7 +514,7 @@ class BulkResult(_message.Message):
     def __init__(self, goodput_bps: _Optional[float] = ..., flows: _Optional[_Iterable[_Union[FlowResult, _Mapping]]] = ...) -> None: ...
 
 class ProbeReply(_message.Message):
-    __slots__ = ("round", "peer", "rtt_s", "hops", "started_s", "seconds", "bytes_sent", "error", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute", "echo", "unreachable", "sender_cpu", "receiver_cpu", "failure")
+    __slots__ = ("round", "peer", "rtt_s", "hops", "started_s", "seconds", "bytes_sent", "error", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute", "echo", "sender_cpu", "receiver_cpu", "failure")
     ROUND_FIELD_NUMBER: _ClassVar[int]
     PEER_FIELD_NUMBER: _ClassVar[int]
     RTT_S_FIELD_NUMBER: _ClassVar[int]
@@ -525,7 +529,6 @@ class ProbeReply(_message.Message):
     PING_PONG_FIELD_NUMBER: _ClassVar[int]
     TRACEROUTE_FIELD_NUMBER: _ClassVar[int]
     ECHO_FIELD_NUMBER: _ClassVar[int]
-    UNREACHABLE_FIELD_NUMBER: _ClassVar[int]
     SENDER_CPU_FIELD_NUMBER: _ClassVar[int]
     RECEIVER_CPU_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
@@ -543,11 +546,10 @@ class ProbeReply(_message.Message):
     ping_pong: PingPongResult
     traceroute: TracerouteResult
     echo: EchoResult
-    unreachable: bool
     sender_cpu: float
     receiver_cpu: float
     failure: Failure
-    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., rtt_s: _Optional[float] = ..., hops: _Optional[int] = ..., started_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., error: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrainResult, _Mapping]] = ..., bulk: _Optional[_Union[BulkResult, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrainResult, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPongResult, _Mapping]] = ..., traceroute: _Optional[_Union[TracerouteResult, _Mapping]] = ..., echo: _Optional[_Union[EchoResult, _Mapping]] = ..., unreachable: bool = ..., sender_cpu: _Optional[float] = ..., receiver_cpu: _Optional[float] = ..., failure: _Optional[_Union[Failure, str]] = ...) -> None: ...
+    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., rtt_s: _Optional[float] = ..., hops: _Optional[int] = ..., started_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., error: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrainResult, _Mapping]] = ..., bulk: _Optional[_Union[BulkResult, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrainResult, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPongResult, _Mapping]] = ..., traceroute: _Optional[_Union[TracerouteResult, _Mapping]] = ..., echo: _Optional[_Union[EchoResult, _Mapping]] = ..., sender_cpu: _Optional[float] = ..., receiver_cpu: _Optional[float] = ..., failure: _Optional[_Union[Failure, str]] = ...) -> None: ...
 
 class Transfer(_message.Message):
     __slots__ = ("id", "target", "bytes", "pace_bps")
@@ -660,6 +662,18 @@ class DropRequest(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., peer: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class DropReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ReadmitRequest(_message.Message):
+    __slots__ = ("run_id", "peer")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    peer: Peer
+    def __init__(self, run_id: _Optional[str] = ..., peer: _Optional[_Union[Peer, _Mapping]] = ...) -> None: ...
+
+class ReadmitReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

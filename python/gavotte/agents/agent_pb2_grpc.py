@@ -79,6 +79,11 @@ class AgentStub(object):
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.DropRequest.SerializeToString,
                 response_deserializer=gavotte_dot_agents_dot_agent__pb2.DropReply.FromString,
                 _registered_method=True)
+        self.Readmit = channel.unary_unary(
+                '/gavotte.agents.Agent/Readmit',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.ReadmitRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.ReadmitReply.FromString,
+                _registered_method=True)
         self.Logs = channel.unary_unary(
                 '/gavotte.agents.Agent/Logs',
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.LogsRequest.SerializeToString,
@@ -102,7 +107,8 @@ class AgentServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Enrol(self, request, context):
-        """Opens a hold. FAILED_PRECONDITION for an exclusive one while another run holds the agent exclusively.
+        """Opens a hold. FAILED_PRECONDITION for an exclusive one while another run holds the agent exclusively; its ErrorInfo
+        then has `lease_left_s`, when that hold ends unless it is renewed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -145,7 +151,7 @@ class AgentServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Pace(self, request, context):
-        """Changes the paces of a replay's transfers that were asked for with one.
+        """Changes the paces of a replay's transfers that were asked for with one, from each one's next segment on.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -154,6 +160,13 @@ class AgentServicer(object):
     def Drop(self, request, context):
         """Goes on without a peer that has vanished: every probe of this run with it fails at once, now and later, and no round
         waits for it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Readmit(self, request, context):
+        """Goes on with a peer again that was dropped and has come back, perhaps as a new agent at another data port.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -220,6 +233,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Drop,
                     request_deserializer=gavotte_dot_agents_dot_agent__pb2.DropRequest.FromString,
                     response_serializer=gavotte_dot_agents_dot_agent__pb2.DropReply.SerializeToString,
+            ),
+            'Readmit': grpc.unary_unary_rpc_method_handler(
+                    servicer.Readmit,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.ReadmitRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.ReadmitReply.SerializeToString,
             ),
             'Logs': grpc.unary_unary_rpc_method_handler(
                     servicer.Logs,
@@ -475,6 +493,33 @@ class Agent(object):
             '/gavotte.agents.Agent/Drop',
             gavotte_dot_agents_dot_agent__pb2.DropRequest.SerializeToString,
             gavotte_dot_agents_dot_agent__pb2.DropReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Readmit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavotte.agents.Agent/Readmit',
+            gavotte_dot_agents_dot_agent__pb2.ReadmitRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.ReadmitReply.FromString,
             options,
             channel_credentials,
             insecure,

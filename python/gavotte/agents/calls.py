@@ -6,6 +6,7 @@ A signal raises an exception in the main thread at any instruction. Inside gRPC 
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections.abc import Callable
@@ -43,9 +44,22 @@ def aside(work: Callable[[], Result]) -> Result:
 
 def failure_of(error: grpc.RpcError) -> int:
     """Tells by which of the contract's `Failure` codes an agent refused a call; 0 when the agent did not say."""
+    return int(dict(pb.Failure.items()).get(f"FAILURE_{_info(error).reason}", 0))
+
+
+def lease_left_s(error: grpc.RpcError) -> float:
+    """When the hold that was in the way ends unless it is renewed, as the agent said; 0 when it did not."""
+    try:
+        told_s = float(_info(error).metadata.get("lease_left_s", "0"))
+    except ValueError:
+        return 0.0
+    return told_s if math.isfinite(told_s) and told_s > 0 else 0.0
+
+
+def _info(error: grpc.RpcError) -> error_details_pb2.ErrorInfo:
     status = rpc_status.from_call(error) if isinstance(error, grpc.Call) else None
     info = error_details_pb2.ErrorInfo()
     for detail in status.details if status else ():
         if detail.Unpack(info):
-            return int(dict(pb.Failure.items()).get(f"FAILURE_{info.reason}", 0))
-    return 0
+            break
+    return info

@@ -11,7 +11,7 @@ import secrets
 import socket
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,18 +19,19 @@ import grpc
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.agent_pb2_grpc import AgentStub
-from gavotte.agents.calls import aside, failure_of
+from gavotte.agents.calls import aside, failure_of, lease_left_s
 from gavotte.agents.reach import Reach
+from gavotte.agents.soundness import check_message
 from gavotte.errors import AgentError, BusyError
 from gavotte.formats.inventory import Host, Inventory
 
 logger = logging.getLogger(__name__)
 
-PROTOCOL = 3
+PROTOCOL = 4
+"""Must equal the agent's: grows with every incompatible change of `proto/`."""
 
 REPLAYING = "run "
 """Begins the purpose of a run that replays applications; their names follow."""
-"""Must equal the agent's: grows with every incompatible change of `proto/`."""
 
 LEASE_S = 10.0
 """How long agents wait for word of their controller before they let go of its run."""
@@ -39,7 +40,7 @@ CALL_DEADLINE_S = 10.0
 """For calls that only exchange a few bytes with one agent."""
 
 LOST_DEADLINE_S = 2.0
-"""The same for a host that was dropped."""
+"""The same for a host that was dropped or whose agent has gone."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,10 @@ class Fleet:
         self.lost: dict[str, str] = {}
         self._reach = reach
         self._open: dict[str, list[Any]] = {}
+        self._enrolled: dict[str, pb.EnrolRequest] = {}
+        self._sent: dict[str, int] = defaultdict(int)
+        self._silent: set[str] = set()
+        self._distrusted: set[str] = set()
         self._stubs: dict[str, Any] = {name: AgentStub(channel) for name, channel in reach.channels.items()}  # type: ignore[no-untyped-call]
 
     def check(self) -> None:
@@ -157,6 +162,9 @@ class Fleet:
                     f"its agent {reply.version} speaks protocol {reply.protocol}, but this controller {PROTOCOL}"
                 )
                 continue
+            if not 0 < reply.data_port < 1 << 16:
+                self.missing[host.name] = f"its agent says that its data port is {reply.data_port}"
+                continue
             self.hosts.append(filled(host, reply))
             self.health[host.name] = reply
         for name, reason in self.missing.items():
@@ -166,12 +174,18 @@ class Fleet:
             update={"host": [known.get(host.name, host) for host in self.inventory.host]}
         )
 
-    def enrol(self, budget: Budget) -> None:
+    def enrol(self, budget: Budget, *, take_over: bool = False) -> None:
         """Takes hold of every healthy agent under a fresh secret, until the lease ends (see `renew`).
+
+        One that refuses for its own reason, or does not answer, goes to `missing`.
+
+        Args:
+            budget: what each agent may spend.
+            take_over: end another exclusive hold of the same user.
 
         Raises:
             BusyError: when another run holds an agent exclusively, as this one wants to.
-            AgentError: when one refuses for another reason.
+            AgentError: when no agent takes part.
         """
         secret = secrets.token_bytes(32)
         peers = [
@@ -190,6 +204,7 @@ class Fleet:
                 purpose=self._purpose,
                 user=_user(),
                 lease_s=LEASE_S,
+                take_over=take_over,
             )
             for host in self.hosts
         }
@@ -200,11 +215,24 @@ class Fleet:
             budget.max_bytes,
             budget.max_seconds,
         )
-        for name, reply in self._ask("Enrol", requests).items():
-            if isinstance(reply, AgentError):
-                refusal = f"the agent on {name} refuses the run: {reply}"
-                held = reply.failure == pb.FAILURE_HELD
-                raise BusyError(refusal, hint="wait until it has ended") if held else AgentError(refusal)
+        refusals = {
+            name: reply for name, reply in self._ask("Enrol", requests).items() if isinstance(reply, AgentError)
+        }
+        for name, reply in refusals.items():
+            if isinstance(reply, BusyError):
+                raise BusyError(
+                    f"the agent on {name} refuses the run: {reply}",
+                    hint="wait until it has ended; --take-over ends a run of your own",
+                    failure=reply.failure,
+                    lease_left_s=reply.lease_left_s,
+                )
+        for name, reply in refusals.items():
+            self.missing[name] = f"its agent does not take part ({reply})"
+            self.hosts = [host for host in self.hosts if host.name != name]
+        if not self.hosts:
+            name, reply = next(iter(refusals.items()))
+            raise AgentError(f"the agent on {name} refuses the run: {reply}", failure=reply.failure)
+        self._enrolled = requests
 
     def release(self) -> None:
         """Lets go of all agents. One that does not answer frees itself when its lease ends."""
@@ -212,9 +240,61 @@ class Fleet:
         request = pb.ReleaseRequest(run_id=self.run_id)
         self._ask("Release", dict.fromkeys(self.health, request))
 
-    def renew(self) -> None:
+    def renew(self) -> dict[str, Any]:
         """Prolongs the lease at all agents. To be called every third of `LEASE_S`, in any thread."""
-        self._answers("Renew", dict.fromkeys(self.health, pb.RenewRequest(run_id=self.run_id)), LEASE_S / 3)
+        request = pb.RenewRequest(run_id=self.run_id)
+        answers = self._answers("Renew", dict.fromkeys(self.health, request), LEASE_S / 3)
+        self._silent = {
+            name
+            for name, reply in answers.items()
+            if isinstance(reply, AgentError) and reply.failure != pb.FAILURE_NOT_ENROLLED
+        }
+        return answers
+
+    def is_alone(self) -> bool:
+        """Whether fewer than two agents are left, as far as the last `renew` knows."""
+        return len({host.name for host in self.hosts} - self._silent) < 2
+
+    def rejoin(self) -> list[str]:
+        """Takes in again hosts that went and whose agents, new ones as a rule, know nothing of the run.
+
+        Such an agent gets what is left of the host's budget, and the others are told of it. One that still knows the
+        run was dropped for another reason, and stays so.
+
+        Returns:
+            their names.
+        """
+        away = (self.missing.keys() | self.lost.keys()) & self._enrolled.keys() - self._distrusted
+        if not away:
+            return []
+        answers = aside(self.renew)
+        back = []
+        for name in sorted(away):
+            reply = answers[name]
+            if isinstance(reply, AgentError) and reply.failure == pb.FAILURE_NOT_ENROLLED and self._enrol_again(name):
+                logger.warning("%s is back and takes part again", name)
+                back.append(name)
+        return back
+
+    def _enrol_again(self, name: str) -> bool:
+        health = self._ask("Health", {name: pb.HealthRequest()})[name]
+        if isinstance(health, AgentError) or health.protocol != PROTOCOL:
+            return False
+        request = self._enrolled[name]
+        me = next(peer for peer in request.peers if peer.name == name)
+        me.data_port = health.data_port
+        if request.budget.max_bytes:
+            request.budget.max_bytes = max(1, request.budget.max_bytes - self._sent.pop(name, 0))
+        if isinstance(self._ask("Enrol", {name: request})[name], AgentError):
+            return False
+        told = pb.ReadmitRequest(run_id=self.run_id, peer=me)
+        self._ask("Readmit", {host.name: told for host in self.hosts})
+        self.health[name] = health
+        self.missing.pop(name, None)
+        self.lost.pop(name, None)
+        here = {host.name for host in self.hosts} | {name}
+        self.hosts = [host for host in self.inventory.host if host.name in here]
+        return True
 
     def status(self) -> dict[str, pb.StatusReply]:
         """Who holds each agent that answers, and what runs on it."""
@@ -247,6 +327,11 @@ class Fleet:
         """Other runs that moved bytes between the hosts while this one did."""
         return neighbours((name, each, each.kind) for name, reply in self.status().items() for each in reply.beside)
 
+    def distrust(self, host: str, reason: str) -> None:
+        """Drops a host whose agent says what cannot be; it is not taken in again."""
+        self._distrusted.add(host)
+        self.drop(host, reason)
+
     def drop(self, host: str, reason: str) -> None:
         """Goes on without a host that has vanished: no other waits for it any more. Returns at once.
 
@@ -274,24 +359,25 @@ class Fleet:
         threading.Thread(target=tell, daemon=True, name=f"drop-{host}").start()
 
     def measure(
-        self, requests: Mapping[str, pb.MeasureRequest], *, deadline_s: float
+        self, requests: Mapping[str, pb.MeasureRequest], *, deadline_s: float, silence_s: float
     ) -> Iterator[tuple[str, pb.ProbeReply | AgentError]]:
         """Hands every agent its whole part of a schedule and yields the answers as they come.
 
         Args:
             requests: host to its part.
             deadline_s: when the last answer must be there.
+            silence_s: how long all that have not ended may say nothing before they are given up.
 
         Yields:
             (host, reply); an `AgentError` is the last of a host whose stream broke.
         """
-        return self._streams("Measure", requests, deadline_s)
+        return self._streams("Measure", requests, deadline_s, lambda: silence_s)
 
     def replay(
-        self, requests: Mapping[str, pb.ReplayRequest], *, deadline_s: float
+        self, requests: Mapping[str, pb.ReplayRequest], *, deadline_s: float, silence_s: Callable[[], float]
     ) -> Iterator[tuple[str, pb.ReplayReply | AgentError]]:
         """Hands every agent its transfers of one phase and yields its events. See `measure`."""
-        return self._streams("Replay", requests, deadline_s)
+        return self._streams("Replay", requests, deadline_s, silence_s)
 
     def start(self, names: Iterable[str], replay_id: str) -> None:
         """Lets a connected replay go, at all its agents at once.
@@ -302,7 +388,7 @@ class Fleet:
         request = pb.StartRequest(run_id=self.run_id, replay_id=replay_id)
         for name, reply in self._ask("Start", dict.fromkeys(names, request)).items():
             if isinstance(reply, AgentError):
-                raise AgentError(f"the agent on {name} does not start: {reply}")
+                raise AgentError(f"the agent on {name} does not start: {reply}", failure=reply.failure)
 
     def pace(self, replay_id: str, paces: Mapping[str, Mapping[int, float]]) -> None:
         """Changes the paces of transfers that run and began with one; those that have ended are passed over.
@@ -330,9 +416,10 @@ class Fleet:
         return aside(lambda: self._answers(method, requests, CALL_DEADLINE_S))
 
     def _answers(self, method: str, requests: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
+        gone = self.lost.keys() | self.missing.keys()
         calls = {
             name: getattr(self._stubs[name], method).future(
-                request, timeout=min(deadline_s, LOST_DEADLINE_S) if name in self.lost else deadline_s
+                request, timeout=min(deadline_s, LOST_DEADLINE_S) if name in gone else deadline_s
             )
             for name, request in requests.items()
         }
@@ -340,16 +427,24 @@ class Fleet:
         for name, call in calls.items():
             try:
                 answers[name] = call.result()
+                check_message(answers[name])
             except grpc.RpcError as error:
                 answers[name] = self._error(name, error)
+            except AgentError as error:
+                answers[name] = error
         return answers
 
     def _error(self, name: str, error: grpc.RpcError) -> AgentError:
         why = self._reach.why(name, error)
         logger.debug("%s: a call failed: %s", name, why)
-        return AgentError(why, failure=failure_of(error))
+        failure = failure_of(error)
+        if failure == pb.FAILURE_HELD:
+            return BusyError(why, failure=failure, lease_left_s=lease_left_s(error))
+        return AgentError(why, failure=failure)
 
-    def _streams(self, method: str, requests: Mapping[str, Any], deadline_s: float) -> Iterator[tuple[str, Any]]:
+    def _streams(
+        self, method: str, requests: Mapping[str, Any], deadline_s: float, silence_s: Callable[[], float]
+    ) -> Iterator[tuple[str, Any]]:
         """Merges one stream an agent into one iterator, in order of arrival."""
         arrivals: queue.SimpleQueue[tuple[str, Any, bool]] = queue.SimpleQueue()
         calls: dict[str, Any] = {}
@@ -358,7 +453,12 @@ class Fleet:
         def drain(name: str) -> None:
             try:
                 for reply in calls[name]:
+                    check_message(reply, deadline_s=deadline_s)
                     arrivals.put((name, reply, False))
+            except AgentError as error:
+                calls[name].cancel()
+                self._distrusted.add(name)
+                arrivals.put((name, AgentError(f"agent on {name}: {error}"), False))
             except grpc.RpcError as error:
                 why = self._error(name, error)
                 if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.UNAVAILABLE:
@@ -379,14 +479,20 @@ class Fleet:
                 call.cancel()
 
         logger.debug("run %s: %s at %d agents, at most %.0f s", self.run_id, method, len(requests), deadline_s)
-        open_streams = len(requests)
+        open_streams = set(requests)
         try:
             aside(begin)
             while open_streams:
-                name, reply, ended = arrivals.get()
+                try:
+                    name, reply, ended = arrivals.get(timeout=silence_s())
+                except queue.Empty:
+                    for name in sorted(open_streams):
+                        yield name, AgentError(f"agent on {name}: it fell silent", failure=pb.FAILURE_LATE)
+                    return
                 if ended:
-                    open_streams -= 1
+                    open_streams.discard(name)
                 else:
+                    self._sent[name] += _bytes_sent(reply)
                     yield name, reply
         finally:
             aside(cancel)
@@ -397,6 +503,13 @@ class Fleet:
             # What comes next goes without them: a dead agent costs each of its peers the time they wait for it.
             self.missing |= gone
             self.hosts = [host for host in self.hosts if host.name not in gone]
+
+
+def _bytes_sent(reply: Any) -> int:
+    """What an event of a stream cost the agent's budget."""
+    if isinstance(reply, pb.ProbeReply):
+        return reply.bytes_sent
+    return reply.done.bytes if isinstance(reply, pb.ReplayReply) else 0
 
 
 def filled(host: Host, health: pb.HealthReply) -> Host:

@@ -19,6 +19,9 @@ logger = logging.getLogger(__name__)
 PATIENCE_S = 5.0
 """How long agents that another run holds, or moves bytes between, are waited for: `gavotte watch` needs less."""
 
+RENEWALS_MISSED = 1.5
+"""Steps of renewal after which a lease has lost its controller; then it is waited for to its end."""
+
 LOOK_S = 0.25
 """Pause between two looks whether others still move bytes."""
 
@@ -31,6 +34,7 @@ def enrolled(
     purpose: str = "measure",
     shared: bool = False,
     run_id: str | None = None,
+    take_over: bool = False,
     reach: Reach | None = None,
 ) -> Iterator[Fleet]:
     """Holds the agents of an inventory for one run.
@@ -42,13 +46,15 @@ def enrolled(
         shared: to move bytes beside others, not to measure. Who measures waits `PATIENCE_S` for others' transfers to
             end, then goes on beside them; `Fleet.beside` tells.
         run_id: of a run that was killed, to take its agents over; None = a new run.
+        take_over: end whatever other run of the same user holds agents exclusively, instead of waiting for it.
         reach: roads to them that stay open afterwards; None = they are opened for this run alone.
 
     Yields:
         a `Fleet` in which at least one agent is enrolled; `missing` tells who is not.
 
     Raises:
-        BusyError: when another run holds one exclusively, as this one wants to, and still is after `PATIENCE_S`.
+        BusyError: when another run holds one exclusively, as this one wants to, and still does after `PATIENCE_S`, or,
+            where its controller renews it no more, after its lease.
         AgentError: when no agent answers.
     """
     with reaching(inventory) if reach is None else nullcontext(reach) as roads:
@@ -58,7 +64,7 @@ def enrolled(
             name, reason = next(iter(fleet.missing.items()))
             raise AgentError(f"none of {len(fleet.missing)} agents can be used; {name}: {reason}")
         try:
-            _enrol_in_turn(fleet, budget)
+            _enrol_in_turn(fleet, budget, take_over=take_over)
             with _renewing(fleet):
                 if not shared:
                     _await_quiet(fleet)
@@ -67,19 +73,29 @@ def enrolled(
             fleet.release()
 
 
-def _enrol_in_turn(fleet: Fleet, budget: Budget) -> None:
-    """Enrols all, when those that hold some let go of them; two that hold half each both let go."""
-    end_s = time.monotonic() + PATIENCE_S
+def _enrol_in_turn(fleet: Fleet, budget: Budget, *, take_over: bool) -> None:
+    """Enrols all, when those that hold some let go of them; two that hold half each both let go.
+
+    The wait is told of once, with how long it may be. A run whose controller was killed renews its lease no more: its
+    agents are waited for until that ends, which is 10 s at most.
+    """
+    begin_s = time.monotonic()
     pauses = random.Random(fleet.run_id)
+    told = False
     while True:
         try:
-            fleet.enrol(budget)
+            fleet.enrol(budget, take_over=take_over)
             return
         except BusyError as error:
-            logger.info("waits for its turn: %s", error)
             fleet.release()
-            if time.monotonic() > end_s:
+            waited_s = time.monotonic() - begin_s
+            forsaken = 0 < error.lease_left_s < LEASE_S - RENEWALS_MISSED * LEASE_S / 3
+            if waited_s > (PATIENCE_S + LEASE_S if forsaken else PATIENCE_S):
                 raise
+            if not told:
+                most_s = max(PATIENCE_S, error.lease_left_s)
+                logger.warning("waits up to %.0f s for its turn: %s", most_s, error.message)
+                told = True
             time.sleep(pauses.uniform(0.1, 0.9))
 
 

@@ -43,6 +43,11 @@ class Losses:
         self.lost.setdefault(host, why)
         self._forget(host)
 
+    def back(self, host: str) -> None:
+        """Takes that a lost host has come back."""
+        self.lost.pop(host, None)
+        self._forget(host)
+
     def newly_lost(self) -> dict[str, str]:
         """Newly lost hosts with the reason."""
         found = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.fleet import Fleet
@@ -40,6 +40,7 @@ class Replay:
         self._id = secrets.token_hex(8)
         self._max_seconds = max_seconds
         self._pending = {(source, transfer.id) for source, own in transfers.items() for transfer in own}
+        self._ids = {source: frozenset(transfer.id for transfer in own) for source, own in transfers.items()}
         self._requests = {
             source: pb.ReplayRequest(
                 run_id=fleet.run_id,
@@ -64,12 +65,26 @@ class Replay:
         """Starts them, once.
 
         Yields:
-            (sending host, what became of a transfer, or what has moved); an `AgentError` where an agent fails. It is
-            the last where that keeps the others from starting.
+            (sending host, what became of a transfer, or what has moved); an `AgentError` where an agent fails, or says
+            what cannot be. It is the last where that keeps the others from starting.
         """
         waiting = set(self._requests)
         logger.info("run %s, replay %s: %d transfers", self._fleet.run_id, self._id, len(self._pending))
-        for source, reply in self._fleet.replay(self._requests, deadline_s=self._max_seconds + CONNECT_S):
+        events = self._fleet.replay(
+            self._requests,
+            deadline_s=self._max_seconds + CONNECT_S,
+            silence_s=lambda: CONNECT_S if waiting else self._max_seconds + CONNECT_S,
+        )
+        for source, reply in events:
+            if not isinstance(reply, AgentError) and not self._sound(reply, source, waiting):
+                if source in self._fleet.lost:
+                    continue
+                lie = f"agent on {source}: it tells of transfers twice, too early, or of none that it has"
+                self._fleet.distrust(source, lie)
+                reply = AgentError(lie)
+            if isinstance(reply, AgentError) and reply.failure == pb.FAILURE_LATE and waiting and source not in waiting:
+                # It is silent because others are not ready.
+                continue
             if isinstance(reply, AgentError):
                 self._pending = {each for each in self._pending if each[0] != source}
                 yield source, reply
@@ -85,11 +100,22 @@ class Replay:
                         return
             elif reply.HasField("moved"):
                 yield source, reply.moved
-            elif (source, reply.done.id) in self._pending:
+            else:
                 self._pending.remove((source, reply.done.id))
                 yield source, reply.done
         for source in sorted({source for source, _ in self._pending}):
             yield source, AgentError(f"agent on {source}: not all of its transfers were confirmed")
+
+    def _sound(self, reply: pb.ReplayReply, source: str, waiting: Set[str]) -> bool:
+        """Whether an event can be true: each agent is ready once, then done once with each of its transfers."""
+        if reply.HasField("ready"):
+            return source in waiting
+        if reply.HasField("moved"):
+            moved = reply.moved
+            return (
+                source not in waiting and self._ids[source].issuperset(moved.ids) and len(moved.ids) == len(moved.bytes)
+            )
+        return reply.HasField("done") and source not in waiting and (source, reply.done.id) in self._pending
 
 
 def replay(

@@ -108,21 +108,32 @@ def carry_out(fleet: Fleet, schedule: Schedule, *, round_s: float, losses: Losse
         one answer a step: as they come, then those of steps that got none.
     """
     losses = losses or Losses()
-    pending = {(number, step.source, step.target) for number, steps in enumerate(schedule) for step in steps}
+    # Each kind of probe has a result of its own name.
+    pending = {
+        (number, step.source, step.target): step.probe.WhichOneof("kind")
+        for number, steps in enumerate(schedule)
+        for step in steps
+    }
     parts = requests(schedule, fleet.run_id)
     logger.info("run %s: %d probes in %d rounds", fleet.run_id, len(pending), len(schedule))
-    for source, reply in fleet.measure(parts, deadline_s=deadline_s(len(schedule), round_s)):
+    # In every round somebody answers, and none takes longer.
+    silence_s = WAIT_S + round_s + SPARE_S
+    for source, reply in fleet.measure(parts, deadline_s=deadline_s(len(schedule), round_s), silence_s=silence_s):
         if isinstance(reply, AgentError):
             losses.gone(source, reply.message)
             fleet.drop(source, reply.message)
             continue
         step = (reply.round, source, reply.peer)
-        if step not in pending:
+        if step not in pending or (not reply.error and reply.WhichOneof("result") != pending[step]):
+            if source not in fleet.lost:
+                reason = f"agent on {source}: it answers twice, or what it was not asked (round {step[0]}, {step[2]})"
+                losses.gone(source, reason)
+                fleet.distrust(source, reason)
             continue
-        pending.remove(step)
+        del pending[step]
         if reply.error:
             logger.debug("round %d, %s to %s: %s", *step, reply.error)
-        if reply.unreachable:
+        if reply.failure == pb.FAILURE_UNREACHABLE:
             losses.missed(source, reply.peer, reply.error)
         elif not reply.error:
             losses.met(source, reply.peer)

@@ -26,6 +26,13 @@ class _Formatter(logging.Formatter):
         return printable(super().format(record))
 
 
+class _Plain(logging.Formatter):
+    """As the command itself warns."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"warning: {printable(super().format(record))}"
+
+
 class _Handler(logging.Handler):
     """Writes beside progress bars without tearing them."""
 
@@ -34,15 +41,17 @@ class _Handler(logging.Handler):
 
 
 def show(verbosity: int) -> None:
-    """Logs to stderr from now on: nothing at 0, what is done at 1, each step at 2."""
-    if not verbosity:
-        return
+    """Logs to stderr from now on: only what users must know at 0, what is done at 1, each step at 2."""
     logger = logging.getLogger("gavotte")
-    logger.setLevel(LEVELS[min(verbosity, len(LEVELS) - 1)])
-    if not any(isinstance(handler, _Handler) for handler in logger.handlers):
+    handler = next((each for each in logger.handlers if isinstance(each, _Handler)), None)
+    if handler is None:
         handler = _Handler()
-        handler.setFormatter(_Formatter())
         logger.addHandler(handler)
+    elif not verbosity:
+        # Stated before the verb.
+        return
+    logger.setLevel(LEVELS[min(verbosity, len(LEVELS) - 1)])
+    handler.setFormatter(_Formatter() if verbosity else _Plain("%(message)s"))
 
 
 def everywhere(verbs: typer.Typer) -> Callable[..., Any]:

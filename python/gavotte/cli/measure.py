@@ -14,7 +14,7 @@ import typer
 from gavotte.cli.budget import read_limits
 from gavotte.cli.calibrate import calibrate
 from gavotte.cli.cross import cross
-from gavotte.cli.options import Budget, DryRun, Json, MaybeHosts, PricePerGb, Seed
+from gavotte.cli.options import Budget, DryRun, Json, MaybeHosts, PricePerGb, Seed, TakeOver
 from gavotte.cli.output import emit_json, emit_table, note, progress
 from gavotte.cli.sharing import document, experiment, sharing
 from gavotte.formats.history import VERDICTS, Floats, History, Proof
@@ -105,6 +105,7 @@ def paths(
         str | None,
         typer.Option("--store", help="The store for --series; see `gavotte history list --help`.", metavar="URL"),
     ] = None,
+    take_over: TakeOver = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the interrupted measurement of the file given by -o.")
     ] = False,
@@ -187,16 +188,16 @@ def paths(
             progress=advance,
             enough=_stable(seed) if until_stable else None,
             pairs=some,
+            take_over=take_over,
         )
-        if output is not None:
-            write_history(output, result.history)
+    kept = None if output is None else _written(output, result.history, whole=not (result.missing or result.lost))
     shared: dict[str, object] | None = None
     if share:
         completed, experiments = experiment(inventory, result.history, seed=seed)
         result, shared = replace(result, history=completed), document(experiments)
         if output is not None:
-            write_history(output, completed)
-    if series is not None:
+            write_history(kept or output, completed)
+    if series is not None and result.history.answered:
         from gavotte.store import record_measurement
 
         added = record_measurement(series, result.history, store=store)
@@ -221,11 +222,38 @@ def paths(
         note(f"warning: {len(result.failures) - 20} more paths did not answer")
     if result.history.answered == 0:
         raise GavotteError("no path answered", hint="see the warnings above")
+    if result.stopped:
+        raise GavotteError(result.stopped, hint="what the snapshots before found is kept")
+    if kept is not None:
+        raise GavotteError(
+            f"{output} stays as it was: it has paths of hosts that this measurement lost",
+            hint=f"the new one is {kept}; rename it if you want it",
+        )
 
 
 measure.command(epilog="Example: gavotte measure sharing cloud.npz --hosts lab")(sharing)
 measure.command(epilog="Example: gavotte measure cross vm0 vm1 --hosts lab --max-rate 287mbit")(cross)
 measure.command(epilog="Example: gavotte measure calibrate --hosts lab --paths 12")(calibrate)
+
+
+def _written(output: Path, history: History, *, whole: bool) -> Path | None:
+    """Writes a History, but never over one with more of the hosts that were lost now; tells where else, if so."""
+    from gavotte.errors import FormatError
+    from gavotte.formats.history import read_history, write_history
+
+    if not whole and output.is_file():
+        try:
+            lacking = history.lacks(read_history(output))
+        except FormatError:
+            # Not a History: nothing of it is missed.
+            lacking = 0
+        if lacking:
+            aside = output.with_name(f"{output.stem}.lost{output.suffix}")
+            write_history(aside, history)
+            return aside
+    if history.answered:
+        write_history(output, history)
+    return None
 
 
 def _some(text: str, names: list[str], seed: int) -> list[tuple[str, str]]:

@@ -24,6 +24,9 @@ Hosts = Annotated[str, _HOSTS]
 MaybeHosts = Annotated[str | None, _HOSTS]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of all random choices.", min=0, callback=_seed, metavar="N")]
+TakeOver = Annotated[
+    bool, typer.Option("--take-over", help="End a measurement of your own that holds the agents, if there is one.")
+]
 Threads = Annotated[
     int | None, typer.Option("--threads", help="Threads to use at most. By default one per core.", min=1, metavar="N")
 ]

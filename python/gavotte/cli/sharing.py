@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.budget import read_limits
-from gavotte.cli.options import Budget, DryRun, Hosts, Json, PricePerGb, Seed
+from gavotte.cli.options import Budget, DryRun, Hosts, Json, PricePerGb, Seed, TakeOver
 from gavotte.cli.output import emit_json, emit_table, note, progress
 from gavotte.formats.rates import format_bytes, format_rate
 
@@ -33,6 +33,7 @@ def sharing(
     ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Also trace the routers on all paths.")] = False,
     seed: Seed = 0,
+    take_over: TakeOver = False,
     budget: Budget = None,
     price_per_gb: PricePerGb = 0.0,
     dry_run: DryRun = False,
@@ -56,7 +57,7 @@ def sharing(
             )
         limits.check(cost)
         return
-    completed, result = experiment(inventory, found, seed=seed, trace=trace, limits=limits)
+    completed, result = experiment(inventory, found, seed=seed, trace=trace, limits=limits, take_over=take_over)
     write_history(output or history, completed)
     if as_json:
         emit_json(document(result) | {"output": str(output or history)})
@@ -79,14 +80,24 @@ def sharing(
 
 
 def experiment(
-    inventory: Inventory, history: History, *, seed: int, trace: bool = False, limits: CostLimits | None = None
+    inventory: Inventory,
+    history: History,
+    *,
+    seed: int,
+    trace: bool = False,
+    limits: CostLimits | None = None,
+    take_over: bool = False,
 ) -> tuple[History, SharingResult]:
     """Runs the experiments with a progress bar and says what they cost."""
     from gavotte.measure.sharing import learn_sharing
 
     with progress("looking for shared links") as advance:
-        completed, result = learn_sharing(inventory, history, seed=seed, trace=trace, limits=limits, progress=advance)
+        completed, result = learn_sharing(
+            inventory, history, seed=seed, trace=trace, limits=limits, progress=advance, take_over=take_over
+        )
     sent = format_bytes(result.bytes_sent)
+    for host, reason in result.lost.items():
+        note(f"warning: lost {host}: {reason}")
     note(f"{result.experiments} experiments in {result.seconds:.1f} s, {sent} sent, seed {seed}")
     return completed, result
 
@@ -99,5 +110,6 @@ def document(result: SharingResult) -> dict[str, object]:
         "seconds": result.seconds,
         "bytes_sent": result.bytes_sent,
         "seed": result.seed,
+        "lost": result.lost,
         "evidence": result.to_records(),
     }

@@ -136,6 +136,15 @@ class History(Tabular):
             if i != j
         ]
 
+    def lacks(self, other: History) -> int:
+        """Directed pairs of hosts that another History has a rate of and this one has none."""
+        mine, others = self._known(), other._known()
+        return len(others - mine)
+
+    def _known(self) -> set[tuple[str, str]]:
+        known = np.isfinite(self.beta_Bps).any(axis=0)
+        return {(self.hosts[i], self.hosts[j]) for i, j in np.argwhere(known)}
+
     def without(self, hosts: Collection[str]) -> History:
         """The same snapshots with some hosts left out, and with them every experiment that they had a part in.
 
@@ -253,6 +262,10 @@ def _checked(arrays: Mapping[str, npt.NDArray[Any]], path: str) -> History:
     time_s = _floats(arrays["time_s"], "time_s", path)
     if time_s.ndim != 1 or len(time_s) == 0 or not np.isfinite(time_s).all():
         raise FormatError(path, "time_s", "is not a list of times", "use one Unix time per snapshot")
+    if (backwards := np.flatnonzero(np.diff(time_s) < 0)).size:
+        raise FormatError(
+            path, f"time_s[{backwards[0] + 1}]", "is before the snapshot above it", "put the snapshots in time order"
+        )
     shape = (len(time_s), len(names), len(names))
     matrices = {}
     for key in ("alpha_s", "beta_Bps"):

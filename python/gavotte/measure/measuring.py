@@ -14,9 +14,11 @@ from typing import Any
 from gavotte.agents import Fleet, Neighbour, Reach, enrolled
 from gavotte.agents.losses import Losses
 from gavotte.agents.schedule import Answer, carry_out
+from gavotte.errors import AgentError
 from gavotte.formats.history import History
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
+from gavotte.formats.rates import MAX_RATE_BPS
 from gavotte.measure.again import doubtful
 from gavotte.measure.journal import Journal
 from gavotte.measure.methods import Method, Reading, refused
@@ -29,6 +31,9 @@ logger = logging.getLogger(__name__)
 
 AGAIN = 3
 """Passes over doubtful paths at most; more than one only while some path has no rate."""
+
+LOOK_S = 0.5
+"""How often a pause between two snapshots looks whether anybody is left."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ class Measurement(Tabular):
         missing: hosts whose agents could not be used, with the reason.
         lost: hosts that vanished while it went on, with the reason. Rates found before stay.
         beside: other runs that moved bytes between the hosts meanwhile: rates may be lower for it.
+        stopped: why it ended before its last snapshot; empty = it did not.
         newest: all that is known of each path of the last snapshot, by host indices.
     """
 
@@ -61,6 +67,7 @@ class Measurement(Tabular):
     missing: dict[str, str] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     beside: list[Neighbour] = field(default_factory=list)
+    stopped: str = ""
     newest: dict[Pair, PathResult] = field(default_factory=dict)
 
     def to_records(self) -> list[dict[str, Any]]:
@@ -102,6 +109,7 @@ def measure(
     enough: Enough | None = None,
     pairs: Collection[tuple[str, str]] | None = None,
     reach: Reach | None = None,
+    take_over: bool = False,
 ) -> Measurement:
     """Measures all directed pairs of hosts, or some, `count` times.
 
@@ -120,10 +128,12 @@ def measure(
         enough: asked after each snapshot with all so far; true ends the measurement before `count`.
         pairs: the only (source, target) pairs to measure; None = all.
         reach: open roads to the agents, for who measures again and again; None = they are opened and closed.
+        take_over: end another measurement of the same user that holds agents, instead of waiting for it.
 
     Raises:
         GavotteError: for a bad argument, too small a budget, or fewer than two hosts.
-        AgentError: when no agent can be used.
+        AgentError: when no agent can be used, or fewer than two are left before a path has answered. Where some have,
+            and there is a journal, it stays, and the error says how many snapshots there are.
     """
     todo = plan_measurement(inventory.names, method, count=count, every_s=every_s, seed=seed, known=known, pairs=pairs)
     limits = limits or CostLimits()
@@ -132,7 +142,13 @@ def measure(
         results = Results(inventory, todo.method.name, count, todo.only)
         kept = stack.enter_context(Journal(journal, results, seed=seed, resume=resume)) if journal else None
         fleet = stack.enter_context(
-            enrolled(inventory, todo.budget(limits), run_id=kept.run_id if kept else None, reach=reach)
+            enrolled(
+                inventory,
+                todo.budget(limits),
+                run_id=kept.run_id if kept else None,
+                take_over=take_over,
+                reach=reach,
+            )
         )
         if kept is not None:
             kept.hold(fleet.run_id)
@@ -156,6 +172,7 @@ def measure(
             missing=dict(fleet.missing),
             lost=dict(fleet.lost),
             beside=fleet.beside(),
+            stopped=underway.stopped,
             newest={(i, j): path for (number, i, j), path in results.paths.items() if number == results.count - 1},
         )
 
@@ -181,6 +198,7 @@ class _Measuring:
         self._total = plan.count * sum(map(len, plan.rounds(0, self._here())))
         self._losses = Losses()
         self._ends_s: dict[tuple[str, str], float] = {}
+        self.stopped = ""
         self.again = 0
         self.seconds = 0.0
         self.bytes_sent = 0
@@ -189,14 +207,17 @@ class _Measuring:
         begin = time.monotonic()
         wanted = self._results.count
         for number in range(wanted):
-            pause = begin + number * self._plan.every_s - time.monotonic()
-            if pause > 0 and number not in self._results.times_s:
-                time.sleep(pause)
+            if number not in self._results.times_s:
+                self._pause(begin + number * self._plan.every_s)
+            self._rejoin()
+            if self._is_over(number):
+                return
             started = time.monotonic()
             self._snapshot(number)
             if again:
                 # A refusal is seldom repeated: a probe that met a stall of its host fails, the next one does not.
                 for _ in range(AGAIN):
+                    self._rejoin()
                     self._once_more(number)
                     if not self._results.failures(number, self._fleet.missing | self._fleet.lost):
                         break
@@ -207,13 +228,48 @@ class _Measuring:
                     return
                 self._results.count = wanted
 
+    def _pause(self, until: float) -> None:
+        """Waits for the next snapshot, but not when nobody is left to take it."""
+        while (left := until - time.monotonic()) > 0 and not self._fleet.is_alone():
+            time.sleep(min(left, LOOK_S))
+
+    def _rejoin(self) -> None:
+        """Goes on with hosts whose agents were started anew."""
+        for name in self._fleet.rejoin():
+            self._losses.back(name)
+
+    def _is_over(self, number: int) -> bool:
+        """Whether nobody is left to take this snapshot: what the earlier ones found stays, and none is empty.
+
+        Raises:
+            AgentError: when they found nothing.
+        """
+        if not self._fleet.is_alone():
+            return False
+        gone = self._fleet.missing | self._fleet.lost
+        told = "; ".join(f"{name}: {reason}" for name, reason in list(gone.items())[:2])
+        wanted, self._results.count = self._results.count, number
+        reason = f"fewer than two agents are left after {number} of {wanted} snapshots ({told})"
+        if not any(self._results.answered(each) for each in range(number)):
+            raise AgentError(reason, hint="start the agents and measure again")
+        logger.warning(reason)
+        self.stopped = reason
+        return True
+
+    def _now_s(self) -> float:
+        """Unix time, never before the last snapshot's: a clock that was set back would turn their order round."""
+        now_s, last_s = time.time(), max(self._results.times_s.values(), default=0.0)
+        if now_s < last_s:
+            logger.warning("the clock was set back by %.0f s; times go on from the last snapshot's", last_s - now_s)
+        return max(now_s, last_s)
+
     def _here(self) -> set[int]:
         """Only hosts that answer take part: a dead one would cost every peer its waiting time."""
         return {self._index[host.name] for host in self._fleet.hosts}
 
     def _snapshot(self, number: int) -> None:
         if number not in self._results.times_s:
-            self._results.times_s[number] = time.time()
+            self._results.times_s[number] = self._now_s()
             if self._journal is not None:
                 self._journal.begin(number, self._results.times_s[number])
         logger.info("snapshot %d of %d", number, self._results.count)
@@ -247,8 +303,13 @@ class _Measuring:
     def _read(self, answer: Answer) -> Reading:
         if answer.reply is None or answer.error:
             return refused(answer.error, answer.failure)
-        reading = self._plan.method.read(answer.reply)
-        if not reading.refusal and not (math.isfinite(reading.goodput_bps) and reading.goodput_bps > 0):
+        try:
+            reading = self._plan.method.read(answer.reply)
+        except (ArithmeticError, ValueError) as error:
+            # Numbers that can be, but not together.
+            return refused(f"what its agent says makes no sense ({error})")
+        # NaN is in no range.
+        if not reading.refusal and not 0 < reading.goodput_bps <= MAX_RATE_BPS:
             return refused("no rate could be told")
         return reading
 

@@ -11,9 +11,9 @@ use tracing::{Instrument, info, info_span};
 
 use crate::contract::agents::{
     DropReply, DropRequest, EnrolReply, EnrolRequest, Failure, HealthReply, HealthRequest, LogsReply, LogsRequest,
-    MeasureRequest, Neighbour, PaceReply, PaceRequest, ProbeReply, ReleaseReply, ReleaseRequest, RenewReply,
-    RenewRequest, ReplayReply, ReplayRequest, StartReply, StartRequest, StatusReply, StatusRequest,
-    agent_server::Agent,
+    MeasureRequest, Neighbour, PaceReply, PaceRequest, ProbeReply, ReadmitReply, ReadmitRequest, ReleaseReply,
+    ReleaseRequest, RenewReply, RenewRequest, ReplayReply, ReplayRequest, StartReply, StartRequest, StatusReply,
+    StatusRequest, agent_server::Agent,
 };
 use crate::control::host;
 use crate::hold::HoldError;
@@ -47,7 +47,11 @@ impl From<HoldError> for Status {
             HoldError::NotEnrolled(_) => (Code::FailedPrecondition, Failure::NotEnrolled),
             HoldError::Invalid(_) => (Code::InvalidArgument, Failure::Invalid),
         };
-        refusal(code, failure, error.to_string())
+        let lease_left_s = match &error {
+            HoldError::Held { lease_left_s, .. } => Some(("lease_left_s".into(), lease_left_s.to_string())),
+            _ => None,
+        };
+        refusal(code, failure, error.to_string(), lease_left_s)
     }
 }
 
@@ -58,21 +62,21 @@ impl From<JobError> for Status {
             JobError::Unknown => (Code::NotFound, Failure::UnknownJob),
             JobError::NotReady | JobError::Started => (Code::FailedPrecondition, Failure::NotReady),
         };
-        refusal(code, failure, error.to_string())
+        refusal(code, failure, error.to_string(), None)
     }
 }
 
-/// A status that says by a code why the call was refused, beside the words.
-fn refusal(code: Code, failure: Failure, text: impl Into<String>) -> Status {
+/// A status that says by a code why the call was refused, and perhaps a fact to go by, beside the words.
+fn refusal(code: Code, failure: Failure, text: impl Into<String>, fact: Option<(String, String)>) -> Status {
     let text = text.into();
     info!(refusal = text, "refused a call");
     let reason = failure.as_str_name().trim_start_matches("FAILURE_");
-    let details = ErrorDetails::with_error_info(reason, "gavotte.agents", HashMap::new());
+    let details = ErrorDetails::with_error_info(reason, "gavotte.agents", HashMap::from_iter(fact));
     Status::with_error_details(code, text, details)
 }
 
 fn invalid(text: impl Into<String>) -> Status {
-    refusal(Code::InvalidArgument, Failure::Invalid, text)
+    refusal(Code::InvalidArgument, Failure::Invalid, text, None)
 }
 
 #[tonic::async_trait]
@@ -172,6 +176,12 @@ impl Agent for Service {
         hold.drop_peer(&request.peer, &request.reason)
             .map_err(|error| invalid(error.to_string()))?;
         Ok(Response::new(DropReply {}))
+    }
+
+    async fn readmit(&self, request: Request<ReadmitRequest>) -> Result<Response<ReadmitReply>, Status> {
+        let ReadmitRequest { run_id, peer } = request.into_inner();
+        self.plane.holds.of(&run_id)?.readmit(peer.unwrap_or_default())?;
+        Ok(Response::new(ReadmitReply {}))
     }
 
     async fn logs(&self, request: Request<LogsRequest>) -> Result<Response<LogsReply>, Status> {

@@ -32,6 +32,11 @@ impl Dropped {
         });
     }
 
+    /// Takes back that a peer was dropped.
+    pub fn remove(&self, peer: &str) {
+        self.0.send_if_modified(|dropped| dropped.remove(peer).is_some());
+    }
+
     /// Runs work with a peer for as long as the peer is not dropped.
     ///
     /// # Errors
@@ -84,6 +89,8 @@ mod tests {
         });
         assert_eq!(ended.unwrap_err().to_string(), "`b` was dropped: its cable is out");
         assert!(dropped.unless("b", ready(Ok(()))).await.is_err());
+        dropped.remove("b");
+        assert!(dropped.unless("b", ready(Ok(()))).await.is_ok());
         assert!(dropped.unless("a", ready(Ok(()))).await.is_ok());
     }
 

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::contract::agents::{Budget, EnrolRequest, HoldStatus, JobState, JobStatus, Mode};
+use crate::contract::agents::{Budget, EnrolRequest, HoldStatus, JobState, JobStatus, Mode, Peer};
 use crate::error::WorkError;
 use crate::hold::budget::Allowance;
 use crate::hold::dropped::Dropped;
@@ -41,12 +41,17 @@ pub struct Caps {
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum HoldError {
     /// Another run holds the agent exclusively.
-    #[error("held by run `{}` ({}) for {left_s:.0} s at most", label.run_id, introduced(label))]
+    #[error(
+        "held by run `{}` ({}) for {left_s:.0} s at most, and {lease_left_s:.0} s if its controller is gone",
+        label.run_id, introduced(label)
+    )]
     Held {
         /// Which run.
         label: Label,
         /// How long it may last, in seconds.
         left_s: f64,
+        /// How long it lasts unless it is renewed, in seconds.
+        lease_left_s: f64,
     },
     /// There are too many holds.
     #[error("already held by {0} runs, the most that are allowed")]
@@ -196,12 +201,18 @@ impl Hold {
             left_s: self.left().as_secs_f64(),
             bytes_sent: self.budget.taken(),
             jobs: jobs.collect(),
+            lease_left_s: self.lease_left().as_secs_f64(),
         }
     }
 
     /// How long it lasts at most.
     fn left(&self) -> Duration {
         self.ends.saturating_duration_since(Instant::now())
+    }
+
+    /// How long it lasts unless it is renewed.
+    fn lease_left(&self) -> Duration {
+        self.end_by().saturating_duration_since(Instant::now())
     }
 
     fn end_by(&self) -> Instant {
@@ -268,6 +279,19 @@ impl Hold {
         Ok(())
     }
 
+    /// Goes on with a dropped `peer` again.
+    ///
+    /// # Errors
+    /// When it is none, or there is no host at its address.
+    pub fn readmit(&self, peer: Peer) -> Result<(), HoldError> {
+        let name = peer.name.clone();
+        self.peers.renew(peer).map_err(HoldError::Invalid)?;
+        info!(run = self.run_id, peer = name, "goes on with a peer again");
+        self.dropped.remove(&name);
+        self.rounds.expect_again(&name);
+        Ok(())
+    }
+
     fn end(&self) {
         self.over.send_replace(true);
     }
@@ -297,7 +321,6 @@ fn clean(text: &str) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::contract::agents::Peer;
 
     pub(crate) const CAPS: Caps = Caps {
         max_bytes: 1000,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use crate::contract::agents::Peer;
 use crate::error::WorkError;
@@ -10,10 +11,10 @@ use crate::error::WorkError;
 pub const MAX_PEERS: usize = 10_000;
 
 /// The enrolled hosts of a run. The agent itself may be among them.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Peers {
     own: String,
-    addresses: HashMap<String, SocketAddr>,
+    addresses: RwLock<HashMap<String, SocketAddr>>,
 }
 
 impl Peers {
@@ -27,20 +28,27 @@ impl Peers {
         }
         let mut addresses = HashMap::new();
         for peer in peers {
-            let Some(address) = address(&peer.address, peer.data_port) else {
-                return Err(format!(
-                    "peer `{}`: no host at `{}` port {}",
-                    peer.name, peer.address, peer.data_port
-                ));
-            };
+            let address = address(&peer)?;
             if addresses.insert(peer.name.clone(), address).is_some() {
                 return Err(format!("peer `{}` appears twice", peer.name));
             }
         }
         Ok(Self {
             own: own.to_owned(),
-            addresses,
+            addresses: RwLock::new(addresses),
         })
+    }
+
+    /// Takes the present address of an enrolled peer.
+    ///
+    /// # Errors
+    /// Text that names the peer that is none, or has no host.
+    pub fn renew(&self, peer: Peer) -> Result<(), String> {
+        let now = address(&peer)?;
+        let mut addresses = self.addresses.write().unwrap_or_else(PoisonError::into_inner);
+        let known = addresses.get_mut(&peer.name);
+        *known.ok_or_else(|| WorkError::UnknownPeer(peer.name).to_string())? = now;
+        Ok(())
     }
 
     /// Where an enrolled peer's data port is; the agent itself is no peer.
@@ -48,13 +56,13 @@ impl Peers {
     /// # Errors
     /// [`WorkError::UnknownPeer`] for everyone else.
     pub fn get(&self, name: &str) -> Result<SocketAddr, WorkError> {
-        let known = self.addresses.get(name).filter(|_| name != self.own);
-        known.copied().ok_or_else(|| WorkError::UnknownPeer(name.to_owned()))
+        let known = self.read().get(name).copied().filter(|_| name != self.own);
+        known.ok_or_else(|| WorkError::UnknownPeer(name.to_owned()))
     }
 
     /// Whether anyone at `remote` may speak to the listener at `local` at all.
     pub fn admit(&self, remote: IpAddr, local: IpAddr) -> bool {
-        remote == local || self.addresses.values().any(|peer| peer.ip() == remote)
+        remote == local || self.read().values().any(|peer| peer.ip() == remote)
     }
 
     /// Whether `source` is the enrolled name of `remote`. The agent itself comes from its own address.
@@ -62,15 +70,28 @@ impl Peers {
         if source == self.own {
             return remote == local;
         }
-        self.addresses.get(source).is_some_and(|peer| peer.ip() == remote)
+        self.read().get(source).is_some_and(|peer| peer.ip() == remote)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<String, SocketAddr>> {
+        // Nothing can panic while the lock is held half-way through a change.
+        self.addresses.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn address(text: &str, port: u32) -> Option<SocketAddr> {
-    let ip = text.parse::<IpAddr>().ok()?.to_canonical();
-    let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
-    let port = u16::try_from(port).ok().filter(|port| *port != 0)?;
-    (!ip.is_unspecified() && !ip.is_multicast() && !broadcast).then(|| SocketAddr::new(ip, port))
+fn address(peer: &Peer) -> Result<SocketAddr, String> {
+    let sound = || {
+        let ip = peer.address.parse::<IpAddr>().ok()?.to_canonical();
+        let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
+        let port = u16::try_from(peer.data_port).ok().filter(|port| *port != 0)?;
+        (!ip.is_unspecified() && !ip.is_multicast() && !broadcast).then(|| SocketAddr::new(ip, port))
+    };
+    sound().ok_or_else(|| {
+        format!(
+            "peer `{}`: no host at `{}` port {}",
+            peer.name, peer.address, peer.data_port
+        )
+    })
 }
 
 #[cfg(test)]

@@ -35,16 +35,23 @@ impl Holds {
     /// had running stops. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// When it is to be exclusive and another one is, when there are too many, or when the request makes no sense.
+    /// When it is to be exclusive and another one is that it may not take over, when there are too many, or when the request makes no sense.
     pub fn enrol(&self, request: EnrolRequest) -> Result<Arc<Hold>, HoldError> {
+        let take_over = request.take_over;
         let hold = Arc::new(Hold::open(request, self.caps, Arc::clone(&self.jobs))?);
         let mut all = self.current();
         let mut others = all.values().filter(|other| other.run_id != hold.run_id);
         if let Some(holder) = others.find(|other| hold.is_exclusive() && other.is_exclusive()) {
-            return Err(HoldError::Held {
-                label: holder.jobs.label().clone(),
-                left_s: holder.left().as_secs_f64(),
-            });
+            let user = &holder.jobs.label().user;
+            if !(take_over && !user.is_empty() && *user == hold.jobs.label().user) {
+                return Err(HoldError::Held {
+                    label: holder.jobs.label().clone(),
+                    left_s: holder.left().as_secs_f64(),
+                    lease_left_s: holder.lease_left().as_secs_f64(),
+                });
+            }
+            info!(run = holder.run_id, by = hold.run_id, "taken over by its user");
+            holder.end();
         }
         if all.len() >= MAX_HOLDS && !all.contains_key(&hold.run_id) {
             return Err(HoldError::Full(MAX_HOLDS));
@@ -143,7 +150,7 @@ mod tests {
         let first = holds.enrol(told).unwrap();
         assert_eq!(
             holds.enrol(request("two")).unwrap_err().to_string(),
-            "held by run `one` (measure[2J, by ann) for 60 s at most"
+            "held by run `one` (measure[2J, by ann) for 60 s at most, and 60 s if its controller is gone"
         );
         let again = holds.enrol(request("one")).unwrap();
         assert!(first.is_over() && !again.is_over());
@@ -151,6 +158,26 @@ mod tests {
         assert!(holds.list().is_empty());
         holds.enrol(request("two")).unwrap();
         assert!(holds.of("one").is_err());
+    }
+
+    #[tokio::test]
+    async fn a_user_may_take_over_from_himself() {
+        let holds = Holds::new(CAPS);
+        let by = |run_id: &str, user: &str, take_over| EnrolRequest {
+            user: user.into(),
+            take_over,
+            ..request(run_id)
+        };
+        let first = holds.enrol(by("one", "ann", false)).unwrap();
+        for (user, take_over) in [("ann", false), ("bob", true), ("", true)] {
+            let refused = holds.enrol(by("two", user, take_over));
+            assert!(matches!(refused, Err(HoldError::Held { .. })), "{user}");
+        }
+        holds.enrol(by("two", "ann", true)).unwrap();
+        assert!(first.is_over() && holds.of("one").is_err());
+        let nameless = Holds::new(CAPS);
+        nameless.enrol(by("one", "", false)).unwrap();
+        assert!(nameless.enrol(by("two", "", true)).is_err());
     }
 
     #[tokio::test]

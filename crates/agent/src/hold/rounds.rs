@@ -125,6 +125,13 @@ impl Rounds {
         });
     }
 
+    /// Rounds that are still to come wait for `source` again.
+    pub fn expect_again(&self, source: &str) {
+        self.0.send_modify(|state| {
+            state.forgotten.remove(source);
+        });
+    }
+
     /// Waits until every source of the round has come and gone; gives those that have not come `wait`.
     pub async fn received(&self, wait: Duration) {
         let mut changes = self.0.subscribe();

@@ -126,7 +126,6 @@ async fn answer(plane: &Arc<Plane>, hold: &Arc<Hold>, probe: &Probe, wait: Durat
     let result = hold.during(hold.dropped.unless(&probe.peer, work)).await;
     if let Err(error) = result {
         reply.set_failure(error.failure());
-        reply.unreachable = reply.failure() == Failure::Unreachable;
         reply.error = error.to_string();
         info!(%error, "probe failed");
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -55,6 +55,7 @@ class SharingResult(Tabular):
         seconds: wall time.
         bytes_sent: payload of all hosts.
         seed: of the choice of pairs.
+        lost: hosts that could not be used or vanished, with the reason.
     """
 
     evidence: tuple[Evidence, ...]
@@ -63,6 +64,7 @@ class SharingResult(Tabular):
     seconds: float
     bytes_sent: int
     seed: int
+    lost: dict[str, str] = field(default_factory=dict)
 
     def to_records(self) -> list[dict[str, Any]]:
         """One row an experiment."""
@@ -98,7 +100,7 @@ def measure_sharing(
         seed=seed,
         progress=progress,
     )
-    return replace(result, bytes_sent=carrier.bytes_sent)
+    return replace(result, bytes_sent=carrier.bytes_sent, lost=fleet.missing | fleet.lost)
 
 
 def cost_of_sharing(history: History, *, seed: int = 0, price_per_gb: float = 0.0) -> Cost:
@@ -169,6 +171,8 @@ def run_experiments(
                 other = choose(tree, trial.link, rate, hosts=here, seed=seed, attempt=attempt + 1)
                 again += [other] if other is not None else []
         hosts = here
+        if len(hosts) < 3:
+            break
         pending = again if attempt + 1 < ATTEMPTS else []
         known += len(again)
     return SharingResult(

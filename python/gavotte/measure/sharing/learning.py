@@ -70,6 +70,7 @@ def learn_sharing(
     trace: bool = False,
     limits: CostLimits | None = None,
     progress: Progress | None = None,
+    take_over: bool = False,
 ) -> tuple[History, SharingResult]:
     """Finds which pairs of a History take from each other (Choreo section 3.3).
 
@@ -80,14 +81,15 @@ def learn_sharing(
         trace: trace all paths, not only where the History lacks lengths.
         limits: refuse beforehand what would cost more.
         progress: told of each experiment that is done.
+        take_over: as in `measure`.
 
     Returns:
-        the History with path lengths, router addresses where traced, and this evidence in place of any before; and what
-        the experiments cost.
+        the History with path lengths, router addresses where traced, and this evidence in place of any before (where
+        hosts were lost, earlier evidence of what could not be tried now stays); and what the experiments cost.
 
     Raises:
         GavotteError: when a host is not in the inventory, or the budget is too small.
-        AgentError: when no agent, or fewer than three, can be used.
+        AgentError: when no agent, or fewer than three, can be used, or so many are lost that nothing was found.
     """
     by_name = {host.name: host for host in inventory.host}
     strangers = [name for name in history.hosts if name not in by_name]
@@ -103,7 +105,7 @@ def learn_sharing(
         max_bytes=0 if limits.bytes is None else limits.bytes // len(history.hosts),
         max_seconds=4 * (cost.seconds + TRACE_S) + 120.0,
     )
-    with enrolled(mine, budget, purpose="measure sharing") as fleet:
+    with enrolled(mine, budget, purpose="measure sharing", take_over=take_over) as fleet:
         if len(fleet.hosts) < 3:
             raise AgentError(f"only {len(fleet.hosts)} agents can be used, but the experiments need three hosts")
         unknown = (history.hops == 0) & ~np.eye(len(history.hosts), dtype=bool)
@@ -112,4 +114,13 @@ def learn_sharing(
             hops = np.where(history.hops > 0, history.hops, np.maximum(found.hops, found.hops.T))
             history = replace(history, hops=hops, hop_addresses=found.addresses)
         result = measure_sharing(fleet, history, seed=seed, progress=progress)
-    return replace(history, evidence=result.evidence), result
+    if not result.lost:
+        return replace(history, evidence=result.evidence), result
+    if not result.evidence:
+        name, reason = next(iter(result.lost.items()))
+        raise AgentError(
+            f"no experiment came to an end; lost {len(result.lost)} of {len(history.hosts)} hosts, {name}: {reason}"
+        )
+    tried = {record.subject for record in result.evidence}
+    before = tuple(record for record in history.evidence if record.subject not in tried)
+    return replace(history, evidence=before + result.evidence), result

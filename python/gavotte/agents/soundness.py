@@ -1,0 +1,91 @@
+"""What an agent may say. One that is broken, or hostile, must neither stop its controller nor spoil what others found.
+
+A name tells its unit (`_bps`, `_s`), so that one rule serves all messages of the contract.
+"""
+
+from __future__ import annotations
+
+import math
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from gavotte.errors import AgentError, printable
+
+MOST_BPS = 1e15
+"""Ten times the fastest rate that any file may state."""
+
+MOST_S = 1e9
+"""30 years; times of probes are held against their deadline besides."""
+
+MOST = float(2**63 - 1)
+MOST_SHARE = {"loss", "sender_cpu", "receiver_cpu"}
+MOST_HOPS = 255
+
+LONGEST = 2000
+"""Characters of one text."""
+
+UNBOUNDED = {"gavotte.agents.GatedTrainResult.high_bps"}
+"""Infinite where the rate is a lower bound."""
+
+_TEXT, _FLOAT, _ENUM, _MESSAGE = (
+    FieldDescriptor.CPPTYPE_STRING,
+    FieldDescriptor.CPPTYPE_DOUBLE,
+    FieldDescriptor.CPPTYPE_ENUM,
+    FieldDescriptor.CPPTYPE_MESSAGE,
+)
+
+
+def check_message(message: Message, *, deadline_s: float = MOST_S) -> None:
+    """Checks every number of a message, and makes its texts one printable line each.
+
+    Args:
+        message: from an agent; its texts are changed in place.
+        deadline_s: no time may be longer.
+
+    Raises:
+        AgentError: for a number that cannot be: not finite, negative, beyond its unit's bound, of no meaning.
+    """
+    for field, value in message.ListFields():
+        many = field.is_repeated
+        values = value if many else (value,)
+        if field.cpp_type == _MESSAGE:
+            for each in values:
+                check_message(each, deadline_s=deadline_s)
+        elif field.cpp_type == _ENUM:
+            known = field.enum_type.values_by_number if field.enum_type else {}
+            if any(each not in known for each in values):
+                raise AgentError(f"it says {field.name} = {_shown(values)}, which means nothing")
+        elif field.type == FieldDescriptor.TYPE_STRING:
+            _clean(message, field, values, many=many)
+        elif field.cpp_type != _TEXT:
+            most = _most(field, deadline_s)
+            # NaN is in no range.
+            if not all(0 <= each <= most for each in values):
+                raise AgentError(f"it says {field.name} = {_shown(values)}, which cannot be")
+
+
+def _most(field: FieldDescriptor, deadline_s: float) -> float:
+    if field.full_name in UNBOUNDED:
+        return math.inf
+    if field.name == "hops":
+        return MOST_HOPS
+    if field.name in MOST_SHARE:
+        return 1.0
+    if field.cpp_type != _FLOAT:
+        return MOST
+    if field.name.endswith("_bps"):
+        return MOST_BPS
+    return deadline_s if field.name.endswith(("_s", "seconds")) else MOST
+
+
+def _clean(message: Message, field: FieldDescriptor, values: tuple[str, ...], *, many: bool) -> None:
+    cleaned = [printable(each[:LONGEST]) for each in values]
+    if many:
+        getattr(message, field.name)[:] = cleaned
+    else:
+        setattr(message, field.name, cleaned[0])
+
+
+def _shown(values: tuple[object, ...]) -> str:
+    return ", ".join(str(each) for each in values[:3])

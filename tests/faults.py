@@ -1,0 +1,57 @@
+"""What can go wrong in a lab, done on purpose: by tests of one fault each, and by `tests.chaos` at random."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from tests.shell import until
+
+from gavotte import lab
+from gavotte.agents.binary import agent_binary
+from gavotte.lab import crew
+
+_TO_AGENT = """
+for process in /proc/[0-9]*; do
+    if [ "$(cat $process/comm 2>/dev/null)" = "$0" ] &&
+       [ "$(readlink $process/ns/net)" = "$(readlink /proc/self/ns/net)" ]; then
+        kill -$1 "${process#/proc/}"
+    fi
+done
+"""
+
+
+def to_agent(session: lab.Session, host: str, number: signal.Signals) -> None:
+    """Sends a signal to a host's agent."""
+    comm = Path(agent_binary()).name[:15]
+    session.run(host, ["sh", "-c", _TO_AGENT, comm, str(int(number))])
+
+
+def kill_agent(session: lab.Session, host: str) -> None:
+    """The agent is gone at once."""
+    to_agent(session, host, signal.SIGKILL)
+
+
+def start_agent(session: lab.Session, host: str) -> None:
+    """Starts a new agent where one was killed, and waits until it answers; it ends with the lab."""
+    socket = crew.socket_path(session.folder, host)
+    socket.unlink(missing_ok=True)
+    # In the background, where the lab's keeper reaps it.
+    line = 'setsid "$0" serve --socket "$1" </dev/null >>"$2" 2>&1 &'
+    session.run(host, ["sh", "-c", line, agent_binary(), str(socket), str(crew.log_path(session.folder, host))])
+    until(lambda: crew.answers(socket))
+
+
+def unplug(session: lab.Session, host: str) -> None:
+    """The host's interface goes down."""
+    assert session.run(host, ["ip", "link", "set", "eth0", "down"]).returncode == 0
+
+
+def plug(session: lab.Session, host: str) -> None:
+    """And up again, with the routes that it lost."""
+    assert session.run(host, ["ip", "link", "set", "eth0", "up"]).returncode == 0
+
+
+def blackhole(session: lab.Session, switch: str, address: str) -> None:
+    """A switch drops all that goes to an address."""
+    assert session.run(switch, ["ip", "route", "add", "blackhole", f"{address}/32"]).returncode == 0
