@@ -1,17 +1,17 @@
 """Placement beside greedy, the baselines and partitioners.
 
-    make bench-place [ARGS="small|middle|large|real [--quick] [--seed 0]"]
+    make bench-place [ARGS="small|middle|large|real|ranks [--quick] [--seed 0]"]
 
-Without a size: all four. Every answer is timed by `judge`, which shares no code with the product.
+Without a size: all five. Every answer is timed by `judge`, which shares no code with the product.
 """
 
 from __future__ import annotations
 
 import sys
 
-from benches.place import large, middle, real, small
+from benches.place import large, middle, ranks, real, small
 
-SIZES = {"small": small.main, "middle": middle.main, "large": large.main, "real": real.main}
+SIZES = {"small": small.main, "middle": middle.main, "large": large.main, "real": real.main, "ranks": ranks.main}
 
 
 def main(arguments: list[str]) -> None:

@@ -30,7 +30,11 @@ class Judge:
         self.ingress = np.array([host.ingress_bps or math.inf for host in network.hosts])
         machine = [host.machine or f"alone-{m}" for m, host in enumerate(network.hosts)]
         self.mates = np.array([[a == b for a in machine] for b in machine])
-        self.hose = network.sharing == "hose"
+        self.hose = network.sharing != "pipe"
+        self.groups = [
+            (np.array([host.name in group.members for host in network.hosts]), group.up_bps, group.down_bps)
+            for group in (network.groups if network.sharing == "groups" else ())
+        ]
         self.source = np.array([place[t.source] for t in app.transfer], dtype=np.intp)
         self.target = np.array([place[t.target] for t in app.transfer], dtype=np.intp)
         self.bytes = np.array([t.bytes for t in app.transfer], dtype=float)
@@ -55,4 +59,7 @@ class Judge:
             far = np.where(self.mates, 0.0, load)
             most = max(most, float(np.max(8 * far.sum(axis=1) / self.egress)))
             most = max(most, float(np.max(8 * far.sum(axis=0) / self.ingress)))
+            for inside, up_bps, down_bps in self.groups:
+                most = max(most, 8 * float(far[inside][:, ~inside].sum()) / (up_bps or math.inf))
+                most = max(most, 8 * float(far[~inside][:, inside].sum()) / (down_bps or math.inf))
         return most

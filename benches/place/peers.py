@@ -83,6 +83,44 @@ def ask(
     return best
 
 
+def built_annealer(folder: Path) -> Path | None:
+    """The annealer, built into a folder; None where there is no compiler."""
+    target, source = folder / "annealer", Path(__file__).with_name("annealer.c")
+    done = subprocess.run(["cc", "-O2", "-o", str(target), str(source), "-lm"], capture_output=True, check=False)
+    return target if done.returncode == 0 else None
+
+
+def anneal(program: Path, judge: Judge, limit_s: float, seed: int) -> float | None:
+    """Seconds that a plain annealer on one thread finds in so long, by the judge."""
+    hosts = len(judge.have)
+    rates: list[float] = []
+
+    def link(rate_bps: float) -> list[int]:
+        rates.append(rate_bps)
+        return [len(rates) - 1] if np.isfinite(rate_bps) else []
+
+    egress, ingress = [link(rate) for rate in judge.egress], [link(rate) for rate in judge.ingress]
+    groups = [(inside, link(up or np.inf), link(down or np.inf)) for inside, up, down in judge.groups]
+    links: list[list[int]] = []
+    for m in range(hosts):
+        for n in range(hosts):
+            found = link(judge.pair[m, n]) if m != n else []
+            if judge.hose and not judge.mates[m, n]:
+                found = [*found, *egress[m], *ingress[n]]
+                for inside, up, down in groups:
+                    found += up if inside[m] and not inside[n] else down if inside[n] and not inside[m] else []
+            links.append(found)
+    edges = list(zip(judge.source, judge.target, judge.bytes, strict=True))
+    numbers = [seed, limit_s, len(judge.need), hosts, len(rates), len(edges), *judge.need, *judge.have]
+    numbers += [rate if np.isfinite(rate) else 1e30 for rate in rates]
+    numbers += [len(found) for found in links]
+    numbers += [at for found in links for at in found]
+    numbers += [value for edge in edges for value in edge]
+    text = " ".join(f"{value:.17g}" for value in numbers)
+    child = subprocess.run([program], input=text, capture_output=True, text=True, timeout=limit_s + 60, check=True)
+    return judge.seconds(np.array(child.stdout.split()[2:], dtype=np.intp))
+
+
 def _graph(judge: Judge) -> dict[str, Any]:
     """The undirected graph with whole weights: half cores, and bytes of both directions in 4096 parts of the most."""
     sums: Counter[tuple[int, int]] = Counter()
