@@ -21,6 +21,7 @@ mod greedy;
 mod joined;
 mod loads;
 mod packing;
+mod pairs;
 mod partial;
 mod parts;
 mod policies;

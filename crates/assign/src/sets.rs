@@ -15,9 +15,12 @@
 
 use std::collections::BTreeMap;
 
+use gavotte_net::Sharing;
+
 use crate::bound::Direction;
 use crate::connected::{Graph, Set};
 use crate::cores::Cores;
+use crate::pairs::Pairs;
 use crate::problem::Problem;
 use crate::units::Edge;
 
@@ -36,15 +39,18 @@ impl Problem {
     ///
     /// `cap_s` is the time of a known assignment. The first of `rounds` tries to prove that it is the least; each further
     /// one halves what the bound may be short of what this method can prove. `work` counts sets times hosts that are
-    /// looked at, about a few nanoseconds each. The bound depends on nothing else outside the problem.
-    pub fn sets_bound_s(&self, cap_s: f64, rounds: u32, work: u64) -> f64 {
+    /// looked at, about a few nanoseconds each. `over` is asked now and then, and ends the work early where it is true; the
+    /// bound depends on nothing else outside the problem.
+    pub fn sets_bound_s(&self, cap_s: f64, rounds: u32, work: u64, over: &dyn Fn() -> bool) -> f64 {
         let stars_s = self.phase_bounds_s();
         let all_s: f64 = stars_s.iter().sum();
         if !cap_s.is_finite() || all_s >= cap_s {
             return all_s.min(cap_s);
         }
         let hosts: Vec<Vec<usize>> = (0..self.capacity.len()).map(|host| vec![host]).collect();
-        let machines = machines(self);
+        // Under the pipe model a machine is nothing that hosts share.
+        let pipe = self.network.sharing() == Sharing::Pipe;
+        let machines = if pipe { hosts.clone() } else { machines(self) };
         // A host reaches its neighbours on a machine past its caps, and the machine as a whole nobody.
         let views = if machines.len() < hosts.len() {
             vec![machines, hosts]
@@ -57,7 +63,9 @@ impl Problem {
             views.iter().fold(star_s, |least_s, view| {
                 Partition::new(self, phase, phase_cap_s, view)
                     .filter(|_| least_s < phase_cap_s)
-                    .map_or(least_s, |sets| sets.bound_s(least_s, phase_cap_s, rounds, share))
+                    .map_or(least_s, |sets| {
+                        sets.bound_s(least_s, phase_cap_s, (rounds, share), over)
+                    })
             })
         });
         bounds_s.sum::<f64>().min(cap_s)
@@ -92,6 +100,8 @@ struct Partition<'a> {
     problem: &'a Problem,
     places: Vec<Place>,
     sets: Vec<Set>,
+    /// Under the pipe model, what single pairs of hosts let through.
+    pairs: Option<Pairs<'a>>,
 }
 
 impl<'a> Partition<'a> {
@@ -120,17 +130,25 @@ impl<'a> Partition<'a> {
         let mut enough = 0;
         while tried > enough {
             if let Some(sets) = Graph::new(problem, &edges[..tried], most, mixed).sets(&holds) {
-                (kept, enough) = (Some(sets), tried);
+                (kept, enough) = (Some((sets, tried)), tried);
             } else {
                 too_many = tried;
             }
             tried = usize::midpoint(enough, too_many);
         }
-        kept.map(|sets| Self { problem, places, sets })
+        let (sets, edges_kept) = kept?;
+        let pipe = problem.network.sharing() == Sharing::Pipe;
+        let pairs = pipe.then(|| Pairs::new(problem, &edges[..edges_kept], &sets));
+        Some(Self {
+            problem,
+            places,
+            sets,
+            pairs,
+        })
     }
 
     /// The largest time that is found to be too short, from `least_s` up to `cap_s`; `work` is that of a round.
-    fn bound_s(&self, least_s: f64, cap_s: f64, rounds: u32, work: u64) -> f64 {
+    fn bound_s(&self, least_s: f64, cap_s: f64, (rounds, work): (u32, u64), over: &dyn Fn() -> bool) -> f64 {
         let cost = (self.sets.len() * self.places.len()).max(1) as u64;
         let steps = (work / cost).clamp(10, 1000);
         let mut values = vec![1.0; self.problem.units.members.len()];
@@ -139,12 +157,12 @@ impl<'a> Partition<'a> {
         for _ in 0..rounds {
             // Values that proved a time too short are a good start for the next one.
             let mut tried = values.clone();
-            if self.too_short(tried_s, &mut tried, steps) {
+            if self.too_short(tried_s, &mut tried, steps, over) {
                 (low_s, values) = (tried_s, tried);
             } else {
                 high_s = tried_s;
             }
-            if low_s >= cap_s * (1.0 - LESS) {
+            if low_s >= cap_s * (1.0 - LESS) || over() {
                 break;
             }
             tried_s = f64::midpoint(low_s, high_s);
@@ -152,10 +170,32 @@ impl<'a> Partition<'a> {
         low_s
     }
 
+    /// For each place and set, whether it has room for it and the rules let it.
+    fn open(&self) -> Vec<bool> {
+        let on = |place: &'_ Place| {
+            let fits = |set: &Set| set.nano_cores <= place.nano_cores && allows(self.problem, set, place);
+            self.sets.iter().map(fits).collect::<Vec<bool>>()
+        };
+        self.places.iter().flat_map(on).collect()
+    }
+
     /// Whether values are found that all hosts together cannot hold within `time_s`.
-    fn too_short(&self, time_s: f64, values: &mut [f64], steps: u64) -> bool {
+    fn too_short(&self, time_s: f64, values: &mut [f64], steps: u64, over: &dyn Fn() -> bool) -> bool {
         let whole = values.len() as f64;
+        let open = match &self.pairs {
+            Some(pairs) => {
+                let allowed = |set: &Set, host: usize| allows(self.problem, set, &self.places[host]);
+                match pairs.fits(&self.sets, &allowed, time_s) {
+                    Some(open) => open,
+                    None => return true,
+                }
+            }
+            None => self.open(),
+        };
         for _ in 0..steps {
+            if over() {
+                return false;
+            }
             let worth: Vec<f64> = self
                 .sets
                 .iter()
@@ -163,7 +203,10 @@ impl<'a> Partition<'a> {
                 .collect();
             let mut held = vec![0.0; values.len()];
             let most: f64 = (0..self.places.len())
-                .map(|host| self.hold(host, time_s, &worth, values, &mut held))
+                .map(|host| {
+                    let open = &open[host * self.sets.len()..(host + 1) * self.sets.len()];
+                    self.hold(host, open, time_s, &worth, values, &mut held)
+                })
                 .sum();
             let missing = values.iter().sum::<f64>() - most;
             if missing > SAME * values.iter().map(|value| value.abs()).sum::<f64>() {
@@ -183,7 +226,7 @@ impl<'a> Partition<'a> {
     }
 
     /// The most value that a host can hold within a time, at least; adds 1 to `held` for each unit in it.
-    fn hold(&self, host: usize, time_s: f64, worth: &[f64], values: &[f64], held: &mut [f64]) -> f64 {
+    fn hold(&self, host: usize, open: &[bool], time_s: f64, worth: &[f64], values: &[f64], held: &mut [f64]) -> f64 {
         let place = &self.places[host];
         let limit_s = time_s * (1.0 + SAME);
         let columns = TIME_PARTS + 1;
@@ -191,10 +234,7 @@ impl<'a> Partition<'a> {
         let mut free = Vec::new();
         for (at, set) in self.sets.iter().enumerate() {
             let (out_s, in_s) = set.times_s(place);
-            if worth[at] <= 0.0 || set.nano_cores > place.nano_cores || out_s > limit_s || in_s > limit_s {
-                continue;
-            }
-            if !allows(self.problem, set, place) {
+            if worth[at] <= 0.0 || !open[at] || out_s > limit_s || in_s > limit_s {
                 continue;
             }
             let cores = (set.nano_cores / place.core_part) as usize;
