@@ -3,7 +3,7 @@
 _Indices count from zero in the order given. Rates are bit/s, `inf` = unlimited.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, final
 
 import numpy as np
@@ -365,15 +365,24 @@ class Problem:
             ValueError: when there is no such policy.
         """
 
-    def search(self, seed: int, steps: int, threads: int, limit_s: float, starts: Sequence[_Indices]) -> Found:
-        """Searches from greedy's placement and others on. Its answer is never worse than greedy's or a start's.
+    def search(
+        self,
+        seed: int,
+        steps: int,
+        threads: int,
+        limit_s: float,
+        starts: Sequence[_Indices],
+        watch: Callable[[float], object] | None = None,
+    ) -> Found:
+        """Searches from the placements of greedy and the baselines and from others on, and is never worse than any.
 
         Args:
             seed: from 0 to 2^64 - 1; decides every random choice.
             steps: proposals made at most.
-            threads: used at most; the answer does not depend on them.
-            limit_s: the clock stops it then.
+            threads: used at most; unless it is stopped, the answer does not depend on them.
+            limit_s: the clock stops it then; inf = never.
             starts: (J,) placements to start from; those that break a rule are left out.
+            watch: told now and then what the best placement so far takes, in seconds.
 
         Raises:
             InfeasibleError: when no start was found; a placement may still exist.
@@ -408,13 +417,14 @@ class Problem:
     def bound_s(self) -> float:
         """No assignment completes sooner than this many seconds; `inf` if a task fits on no host."""
 
-    def sets_bound_s(self, cap_s: float, rounds: int, work: int) -> float:
+    def sets_bound_s(self, cap_s: float, rounds: int, work: int, limit_s: float) -> float:
         """The same from sets of tasks: at least `bound_s` and at most `cap_s`, the time of a known assignment.
 
         Args:
             cap_s: seconds.
             rounds: the first tries `cap_s` itself, each further one halves what the bound may be short.
             work: sets times hosts that are looked at, which decides how good the bound is.
+            limit_s: the clock ends it then, with what is known; inf = never.
         """
 
 @final
@@ -464,6 +474,10 @@ class Found:
     @property
     def stopped(self) -> bool:
         """Whether the clock ended it, so that another run may find another placement."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a signal ended it, or `watch` raised."""
 
     @property
     def steps(self) -> int:

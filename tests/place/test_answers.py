@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import json
+import math
+import signal
+import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tests import builders
 from tests.builders import MB, MBIT
 from tests.place.clouds import cloud, ring
+from tests.shell import GAVOTTE
 from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app as gavotte
 from gavotte.errors import GavotteError
 from gavotte.formats.app import write_app
-from gavotte.formats.network import write_network
+from gavotte.formats.network import Sharing, write_network
 from gavotte.formats.placement import read_placement
-from gavotte.place import Running, decide, evaluate, explain, place, worth
+from gavotte.place import METHODS, Running, build_instance, decide, evaluate, explain, place, worth
 
 
 @pytest.mark.parametrize("method", ["auto", "optimal", "search", "ilp"])
 def test_same_seed_same_answer_at_any_thread_count(method: str) -> None:
     answers = [
-        decide(cloud(), [ring("abcdefgh")], method, seed=7, threads=threads, time_limit_s=2.0, clock=lambda: 0.0)
+        decide(
+            cloud(),
+            [ring("abcdefgh")],
+            method,
+            seed=7,
+            threads=threads,
+            time_limit_s=2.0,
+            clock=lambda: 0.0,
+            repeatable=True,
+        )
         for threads in (1, 2, 5)
     ]
     assert answers[0] == answers[1] == answers[2]
@@ -34,6 +49,51 @@ def test_optimal_is_proven_and_never_above_the_others() -> None:
     assert best.gap == 0.0
     for method in ("search", "greedy", "random", "round-robin", "min-machines"):
         assert place(cloud(), [ring()], method).completion_s >= best.placement.completion_s * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("sharing", ["hose", "pipe", "groups"])
+def test_the_bound_is_the_same_for_all_methods(sharing: Sharing) -> None:
+    rng = np.random.default_rng(3)
+    hosts = [{"name": f"vm{m}", "cpus": 2.0, "egress_bps": 8 * MBIT * (m + 1)} for m in range(5)]
+    groups = [{"name": "rack", "members": ["vm0", "vm1"], "up_bps": 8 * MBIT}]
+    net = builders.network(hosts, rng.uniform(4e6, 4e7, (5, 5)), sharing=sharing, groups=groups)
+    app = ring("abcdefghi")
+    told = {m: decide(net, [app], m, time_limit_s=1.0, repeatable=True) for m in ("search", "greedy", "round-robin")}
+    bounds = {round(answer.placement.bound_s, 9) for answer in told.values()}
+    assert len(bounds) == 1
+    assert bounds.pop() > 0
+
+
+@pytest.mark.parametrize("cores", [2.0, 2.5])
+def test_a_search_starts_from_every_baseline(cores: float) -> None:
+    net = cloud(4, cpus=cores)
+    app = ring("abcdefgh")
+    best_s = min(place(net, [app], method).completion_s for method in METHODS[-4:])
+    instance = build_instance(net, [app], net.sharing)
+    found = instance.core.search(0, 1, 1, math.inf, [])
+    assert instance.core.evaluate(found.hosts).seconds <= best_s
+
+
+def test_a_signal_gets_the_best_placement_so_far() -> None:
+    net, app = cloud(12, cpus=8.0), ring("abcdefghijklmnopqrstuvwxyz")
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        answer = decide(net, [app], "search", time_limit_s=600.0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    assert answer.interrupted or answer.placement.optimal
+    assert set(answer.placement.assignment) == set("abcdefghijklmnopqrstuvwxyz")
+
+
+def test_a_watch_sees_best_and_bound_approach() -> None:
+    seen: list[tuple[float, float, float]] = []
+    answer = decide(cloud(), [ring("abcdefgh")], time_limit_s=2.0, watch=lambda *row: seen.append(row))
+    assert seen
+    assert seen[-1][0] >= answer.placement.bound_s
+    assert all(bound_s <= answer.placement.completion_s for _, bound_s, _ in seen)
+    assert all(0 <= share <= 1 for _, _, share in seen)
 
 
 def test_auto_says_what_it_chose() -> None:
@@ -157,3 +217,21 @@ def test_command_line_explains_and_repeats_itself(tmp_path: Path) -> None:
     assert beside.exit_code == 0, beside.output
     wrong = runner.invoke(gavotte, ["place", *inputs, "--only", "x"])
     assert "--only: cannot read `x`" in str(wrong.exception)
+
+
+def test_ctrl_c_gets_the_best_placement_so_far(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    write_network(tmp_path / "n.json", builders.network(16, rng.uniform(1e6, 1e9, (16, 16)), sharing="pipe"))
+    tasks = "abcdefghijklmnop"
+    write_app(tmp_path / "a.app.toml", builders.app("all", *((a, b, MB) for a in tasks for b in tasks if a < b)))
+    out = tmp_path / "p.placement.json"
+    command = [str(GAVOTTE), "place", str(tmp_path / "n.json"), str(tmp_path / "a.app.toml")]
+    line = [*command, "--method", "search", "--time-limit", "600", "-o", str(out)]
+    with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr is not None
+        assert "searching for up to 600 s" in child.stderr.readline()
+        child.send_signal(signal.SIGINT)
+        said = child.stderr.read()
+        assert child.wait(60) == 130
+    assert "interrupted: this is the best placement found until then" in said
+    assert read_placement(out).completion_s > 0

@@ -88,10 +88,10 @@ def test_what_breaks_a_limit_is_an_error() -> None:
 
 
 def spent(network: Network, goal: str, within: float) -> Answer:
-    def under(limits: PlacementLimits) -> Answer:
-        return decide(network, [ring()], "search", limits=limits, time_limit_s=0.2)
+    def under(limits: PlacementLimits, limit_s: float) -> Answer:
+        return decide(network, [ring()], "search", limits=limits, time_limit_s=limit_s, repeatable=True)
 
-    return spend(network, goal, within, under)
+    return spend(network, goal, within, under, limit_s=2.0, repeatable=True)
 
 
 @pytest.mark.parametrize("within", [0.0, 0.5])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests import builders
 from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app as command
+from gavotte.errors import GavotteError
 from gavotte.formats.app import write_app
 from gavotte.formats.network import Sharing, write_network
 from gavotte.place import place
@@ -57,3 +59,11 @@ def test_the_command_says_so(tmp_path: Path) -> None:
     said = CliRunner().invoke(command, ["place", str(tmp_path / "n.json"), str(tmp_path / "a.app.toml")])
     assert said.exit_code == 0
     assert "warning: 1 pair has no rate; " in said.stderr
+    both = CliRunner().invoke(command, ["place", str(tmp_path / "n.json"), str(tmp_path / "a.app.toml"), "--json"])
+    assert json.loads(both.stdout)["warnings"] == [said.stderr.splitlines()[0].removeprefix("warning: ")]
+
+
+def test_pipes_without_any_rate_are_not_taken_for_unlimited() -> None:
+    network = builders.network(2, egress_bps=8e6, sharing="pipe")
+    with pytest.raises(GavotteError, match="no pair of hosts has a rate"):
+        place(network, [APP])

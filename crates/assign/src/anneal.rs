@@ -14,8 +14,9 @@ use crate::loads::{Loads, Rates};
 use crate::packing::Packing;
 use crate::problem::Problem;
 
-/// Share of proposals that take a unit from the bottleneck rather than any unit.
-const AT_BOTTLENECK: f64 = 0.5;
+/// Share of proposals that take a unit from the bottleneck rather than any unit, chain by chain in turn: where many links
+/// are nearly as slow, those who look at all of them find more.
+const AT_BOTTLENECK: [f64; 2] = [0.5, 0.05];
 
 /// Share of proposals that send a unit to a partner's host rather than any host.
 const TO_PARTNER: f64 = 0.5;
@@ -33,11 +34,24 @@ const MOST_MOVED: usize = 16;
 /// Steps between two looks at whether to stop.
 const PATIENCE: u64 = 1024;
 
-/// How hot a run starts and ends, as a share of the cost that it starts with.
+/// How hot a run starts and ends, as a share of the best time known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heat {
     pub(crate) start: f64,
     pub(crate) end: f64,
+}
+
+/// How long a run is, and what it is after.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'a> {
+    /// Proposals made at most.
+    pub(crate) steps: u64,
+    /// The share of the run that is over by the clock; the run ends at 1 at the latest. Always 0 where steps alone count.
+    pub(crate) over: &'a (dyn Fn() -> f64 + Sync),
+    /// Told of the best time so far now and then.
+    pub(crate) tell: &'a (dyn Fn(f64) + Sync),
+    /// The run ends as soon as its best placement takes no longer than this.
+    pub(crate) target_s: f64,
 }
 
 /// A feasible placement on its way, and the best that it has been.
@@ -51,6 +65,7 @@ pub(crate) struct Chain<'a> {
     moves: Vec<(usize, usize)>,
     before: Vec<usize>,
     focus: Option<Focus>,
+    at_bottleneck: f64,
 }
 
 /// The part of a large problem that a chain works on for a while.
@@ -80,7 +95,14 @@ impl<'a> Chain<'a> {
             moves: Vec::new(),
             before: Vec::new(),
             focus: None,
+            at_bottleneck: AT_BOTTLENECK[0],
         }
+    }
+
+    /// Takes on the ways of the chain of this number.
+    pub(crate) fn numbered(mut self, number: usize) -> Self {
+        self.at_bottleneck = AT_BOTTLENECK[number % AT_BOTTLENECK.len()];
+        self
     }
 
     /// Works on a host at the bottleneck from now on, some that its units talk to, and some others.
@@ -130,25 +152,24 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Makes `steps` proposals while cooling; says whether it was stopped before the end.
-    pub(crate) fn run(&mut self, steps: u64, heat: Heat, target_s: f64, stop: &(dyn Fn() -> bool + Sync)) -> bool {
+    /// Makes proposals while cooling, and returns how many.
+    pub(crate) fn run(&mut self, run: Run, heat: Heat) -> u64 {
         let mut cost = self.loads.cost();
-        let scale = cost;
-        let cooling = (heat.end / heat.start).powf(PATIENCE as f64 / steps.max(PATIENCE) as f64);
+        let scale = if self.best_s.is_finite() { self.best_s } else { cost };
         let mut temperature = heat.start * scale;
-        for step in 0..steps {
+        for step in 0..run.steps {
             if step % PATIENCE == PATIENCE - 1 {
-                temperature *= cooling;
-                if self.best_s <= target_s {
-                    return false;
-                }
-                if stop() {
-                    return true;
+                let over = (run.over)().max(step as f64 / run.steps as f64);
+                temperature = heat.start * scale * (heat.end / heat.start).powf(over);
+                (run.tell)(self.best_s);
+                if self.best_s <= run.target_s || over >= 1.0 {
+                    return step;
                 }
             }
             if !self.propose() || !self.pack() {
                 continue;
             }
+            self.loads.mark();
             for k in 0..self.moves.len() {
                 let (unit, host) = self.moves[k];
                 self.loads.follow(unit, host);
@@ -162,7 +183,7 @@ impl<'a> Chain<'a> {
                 self.undo();
             }
         }
-        false
+        run.steps
     }
 
     fn remember(&mut self) {
@@ -250,7 +271,7 @@ impl<'a> Chain<'a> {
     /// A unit on a host at the bottleneck, or any.
     fn pick_unit(&mut self) -> Option<usize> {
         let units = self.packing.units.len();
-        if self.rng.random_bool(AT_BOTTLENECK) {
+        if self.rng.random_bool(self.at_bottleneck) {
             let host = self.pick_host();
             let there = self.packing.on(host);
             if !there.is_empty() {
@@ -319,10 +340,9 @@ impl<'a> Chain<'a> {
     /// Takes back what `pack` and the loads have done.
     fn undo(&mut self) {
         for k in 0..self.moves.len() {
-            let (unit, from) = (self.moves[k].0, self.before[k]);
-            self.packing.take(unit);
-            self.loads.follow(unit, from);
+            self.packing.take(self.moves[k].0);
         }
+        self.loads.take_back(&self.moves, &self.before);
         self.put_back();
     }
 

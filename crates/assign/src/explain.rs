@@ -107,6 +107,7 @@ fn try_moves(
     let done = done.count();
     let mut found = None;
     if done == moves.len() {
+        loads.mark();
         for &(unit, to) in moves {
             loads.follow(unit, to);
         }

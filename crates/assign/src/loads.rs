@@ -89,6 +89,9 @@ pub(crate) struct Loads<'a> {
     at: Vec<usize>,
     phases: Vec<(Vec<u64>, MaxTree)>,
     squares: f64,
+    /// What `add` has changed since `mark`: phase, slot, and the bytes and time there before.
+    changed: Vec<(u32, u32, u64, f64)>,
+    squares_before: f64,
     /// Units on each host, and what hosts and bytes cost; counted only where the price has a bound.
     used: Vec<u32>,
     price: f64,
@@ -107,6 +110,8 @@ impl<'a> Loads<'a> {
             at: packing.hosts().to_vec(),
             phases: vec![empty; problem.phases.len()],
             squares: 0.0,
+            changed: Vec::new(),
+            squares_before: 0.0,
             used: vec![0; problem.capacity.len()],
             price: 0.0,
         };
@@ -204,6 +209,31 @@ impl<'a> Loads<'a> {
         let tree = &self.phases[phase].1;
         let link = self.rates.links.get(tree.argmax());
         (tree.max(), link.map(|&link| self.problem.network.link(link)))
+    }
+
+    /// From here on, changes can be taken back.
+    pub(crate) fn mark(&mut self) {
+        self.changed.clear();
+        self.squares_before = self.squares;
+    }
+
+    /// Takes back all since `mark`, where `moves` took units off the hosts in `before`.
+    pub(crate) fn take_back(&mut self, moves: &[(usize, usize)], before: &[usize]) {
+        if self.problem.rules.max_price.is_some() {
+            for (&(unit, _), &from) in moves.iter().zip(before) {
+                self.follow(unit, from);
+            }
+            return;
+        }
+        for (&(unit, _), &from) in moves.iter().zip(before) {
+            self.at[unit] = from;
+        }
+        while let Some((phase, slot, bytes, seconds)) = self.changed.pop() {
+            let (own, tree) = &mut self.phases[phase as usize];
+            own[slot as usize] = bytes;
+            tree.set(slot as usize, seconds);
+        }
+        self.squares = self.squares_before;
     }
 
     /// Moves all that `unit` exchanges to where it goes.
@@ -313,11 +343,13 @@ impl<'a> Loads<'a> {
         }
         let slot = slot as usize;
         let (own, tree) = &mut self.phases[phase];
-        let now = if ADD { own[slot] + bytes } else { own[slot] - bytes };
+        let then = own[slot];
+        let now = if ADD { then + bytes } else { then - bytes };
         own[slot] = now;
         let base = self.rates.base[phase].get(slot).copied().unwrap_or(0);
         let seconds = waiting_s(now, base, self.rates.bps[slot]);
         let before = tree.get(slot);
+        self.changed.push((phase as u32, slot as u32, then, before));
         self.squares += seconds * seconds - before * before;
         tree.set(slot, seconds);
     }

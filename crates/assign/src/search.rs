@@ -1,19 +1,19 @@
-//! Iterated local search: several chains of annealing, restarted from the best of them.
+//! Iterated local search: several chains of annealing, restarted from the best of them in ever longer rounds.
 //!
-//! The work is counted in steps, never in seconds, and the chains are independent within a round and merged in a fixed
-//! order. So the answer depends on problem, seed and steps alone, not on the machine or the number of threads.
+//! Work is counted in steps, and limited by steps or by a clock that the caller reads. By steps alone, the answer depends on
+//! problem, seed, steps and starts, not on the machine or the number of threads: the chains are independent within a
+//! round and merged in a fixed order.
 
 use std::thread;
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-use crate::anneal::{Chain, Heat};
+use crate::anneal::{Chain, Heat, Run};
 use crate::error::PlaceError;
-use crate::greedy::Greedy;
 use crate::loads::Rates;
 use crate::packing::Packing;
-use crate::policy::Policy;
+use crate::policies::policies;
 use crate::problem::{Assignment, Problem};
 use crate::starts::{coarsen, pack};
 use crate::units::Units;
@@ -21,13 +21,17 @@ use crate::units::Units;
 /// How many chains run side by side, whatever the number of threads.
 const CHAINS: usize = 4;
 
-/// Steps of a chain in a round: this many for each unit, within limits.
+/// Steps of a chain in the first round: this many for each unit, within limits. Each round in vain makes the next longer.
 const STEPS_PER_UNIT: u64 = 2000;
 const FEWEST_STEPS: u64 = 20_000;
 const MOST_STEPS: u64 = 2_000_000;
+const LONGER: u64 = 2;
 
-/// Rounds without a better placement after which more are not worth it.
-const ROUNDS_IN_VAIN: u32 = 6;
+/// Steps without a better placement after which more are not worth it, for each unit and host.
+const STEPS_IN_VAIN: u64 = 15_000;
+
+/// A round is the last, and takes all that is left, if less than this many times itself would be.
+const LAST_ROUNDS: f64 = 2.5;
 
 /// Up to this many placements are all looked at: where pairs differ a thousandfold, chains may stay behind a barrier.
 const FEW_PLACEMENTS: usize = 4096;
@@ -44,8 +48,8 @@ const COARSE_SHARE: u64 = 4;
 /// Steps that a chain spends on one part of a large problem.
 const FOCUS_STEPS: u64 = 40_000;
 
-const FIRST_HEAT: Heat = Heat { start: 0.2, end: 1e-4 };
-const LATER_HEAT: Heat = Heat { start: 0.05, end: 1e-4 };
+const FIRST_HEAT: Heat = Heat { start: 0.1, end: 2e-4 };
+const LATER_HEAT: Heat = Heat { start: 0.04, end: 2e-4 };
 const LEVEL_HEAT: Heat = Heat { start: 0.02, end: 1e-4 };
 
 /// Steps that a search makes at most, if nobody says how many.
@@ -58,8 +62,10 @@ pub struct Search<'a> {
     pub steps: u64,
     /// Threads used at most; the answer does not depend on them.
     pub threads: usize,
-    /// Asked now and then; true ends the search early with the best so far.
-    pub stop: &'a (dyn Fn() -> bool + Sync),
+    /// The share of the time that is gone; the search ends at 1. Always 0 where steps alone count.
+    pub gone: &'a (dyn Fn() -> f64 + Sync),
+    /// Told now and then what the best placement so far takes, in seconds.
+    pub tell: &'a (dyn Fn(f64) + Sync),
 }
 
 /// What a search found.
@@ -67,7 +73,7 @@ pub struct Search<'a> {
 pub struct Found {
     /// The best placement.
     pub assignment: Assignment,
-    /// Whether `stop` ended the search, so that another run may find another placement.
+    /// Whether time ran out, so that another run may find another placement.
     pub stopped: bool,
     /// Proposals made.
     pub steps: u64,
@@ -78,14 +84,15 @@ impl Default for Search<'_> {
         Self {
             steps: DEFAULT_STEPS,
             threads: thread::available_parallelism().map_or(1, usize::from),
-            stop: &|| false,
+            gone: &|| 0.0,
+            tell: &|_| {},
         }
     }
 }
 
 impl Search<'_> {
-    /// Finds a placement that is never worse than greedy's, where greedy's keeps all rules, nor than any of `starts`
-    /// (the host of each task) that does.
+    /// Finds a placement that is never worse than that of greedy and each baseline, where theirs keep all rules, nor than
+    /// any of `starts` (the host of each task) that does.
     ///
     /// # Errors
     /// [`PlaceError::TooDear`] if nothing affordable was found, and
@@ -101,8 +108,11 @@ impl Search<'_> {
         let units = &problem.units;
         let rates = Rates::new(problem);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let greedy = Greedy.place(problem, seed).ok().map(Assignment::into_hosts);
-        let known = greedy.iter().chain(starts).filter_map(|host_of| {
+        let simple: Vec<Vec<usize>> = policies()
+            .iter()
+            .filter_map(|policy| policy.place(problem, seed).ok().map(Assignment::into_hosts))
+            .collect();
+        let known = simple.iter().chain(starts).filter_map(|host_of| {
             let host_of = units.gather(host_of)?;
             Packing::of(problem, units, &host_of)
         });
@@ -112,23 +122,16 @@ impl Search<'_> {
         } else {
             Vec::new()
         };
-        let mut left = self.steps;
-        let mut stopped = false;
+        let mut made = 0;
         if !levels.is_empty() {
-            let steps = left / COARSE_SHARE;
-            let refined = self.refine(problem, units, &levels, &rates, steps, &mut rng);
-            stopped |= refined.1;
-            left -= steps;
+            let refined = self.refine(problem, units, &levels, &rates, &mut rng);
+            made += refined.1;
             packings.extend(refined.0.and_then(|host_of| Packing::of(problem, units, &host_of)));
         }
         // At scale, one good start is worth more than several poor ones.
-        let wanted = if levels.is_empty() || packings.is_empty() {
-            CHAINS.max(packings.len() + 1)
-        } else {
-            1
-        };
-        for noise in packings.len()..wanted {
-            packings.extend(pack(problem, units, noise > 1, &mut rng));
+        let wanted = if levels.is_empty() || packings.is_empty() { 2 } else { 0 };
+        for noise in 0..wanted {
+            packings.extend(pack(problem, units, noise > 0, &mut rng));
         }
         if packings.is_empty() {
             let largest = (0..units.len()).max_by_key(|&unit| units.cores[unit]).unwrap_or(0);
@@ -138,39 +141,41 @@ impl Search<'_> {
             .into_iter()
             .map(|packing| Chain::new(&rates, packing, rng.random()));
         let mut chains: Vec<Chain> = chains.collect();
-        let (host_of, early, steps) = if levels.is_empty() {
-            self.rounds(&mut chains, left, &mut rng)
+        chains.sort_by(|one, other| one.best().1.total_cmp(&other.best().1));
+        let host_of = if levels.is_empty() {
+            self.rounds(chains, &rates, &mut made, &mut rng)
         } else {
-            self.focused(&chains, &rates, left, &mut rng)
+            self.focused(&chains, &rates, &mut made, &mut rng)
         };
-        stopped |= early;
         let found = units.spread(&host_of);
         if too_dear(problem, &found) {
             return Err(PlaceError::TooDear);
         }
-        let made = self.steps - left + steps;
-        let assignment = polish(problem, Assignment(found));
         Ok(Found {
-            assignment,
-            stopped,
+            assignment: polish(problem, Assignment(found)),
+            stopped: (self.gone)() >= 1.0,
             steps: made,
         })
     }
 
-    /// Places the coarsest level and improves it level by level.
+    /// The share of the budget that is gone, of time or of steps.
+    fn used(&self, made: u64) -> f64 {
+        (self.gone)().max(made as f64 / self.steps as f64)
+    }
+
+    /// Places the coarsest level and improves it level by level. Returns the units' hosts and the steps made.
     fn refine(
         &self,
         problem: &Problem,
         finest: &Units,
         levels: &[Units],
         rates: &Rates,
-        steps: u64,
         rng: &mut Xoshiro256PlusPlus,
-    ) -> (Option<Vec<usize>>, bool) {
+    ) -> (Option<Vec<usize>>, u64) {
         let mut host_of_task: Option<Vec<usize>> = None;
-        let mut stopped = false;
-        let share = steps / (levels.len() as u64).max(1);
-        for units in levels.iter().rev() {
+        let mut made = 0;
+        let share = self.steps / COARSE_SHARE / levels.len() as u64;
+        for (number, units) in levels.iter().rev().enumerate() {
             let from_above = host_of_task.take().and_then(|host_of| units.gather(&host_of));
             let packing = match from_above {
                 Some(host_of) => Packing::of(problem, units, &host_of),
@@ -178,104 +183,152 @@ impl Search<'_> {
             };
             if let Some(packing) = packing {
                 let mut chain = Chain::new(rates, packing, rng.random());
-                stopped |= chain.run(share, LEVEL_HEAT, 0.0, self.stop);
+                let begin = (self.gone)();
+                let end = (number + 1) as f64 / (levels.len() as f64 * COARSE_SHARE as f64);
+                let over = || ((self.gone)() - begin) / (end - begin).max(1e-3);
+                let run = Run {
+                    steps: share.min(units.len() as u64 * STEPS_PER_UNIT),
+                    over: &over,
+                    tell: &|_| {},
+                    target_s: 0.0,
+                };
+                made += chain.run(run, LEVEL_HEAT);
                 host_of_task = Some(units.spread(chain.best().0));
             }
         }
-        (host_of_task.and_then(|host_of| finest.gather(&host_of)), stopped)
+        (host_of_task.and_then(|host_of| finest.gather(&host_of)), made)
     }
 
-    /// Runs all chains round after round. Returns the best units' hosts, whether it was stopped, and the steps made.
-    fn rounds(&self, chains: &mut [Chain], steps: u64, rng: &mut Xoshiro256PlusPlus) -> (Vec<usize>, bool, u64) {
-        let problem = chains[0].problem();
+    /// Runs chains from the best starts round after round, and returns the best units' hosts.
+    fn rounds<'a>(
+        &self,
+        mut starts: Vec<Chain<'a>>,
+        rates: &'a Rates,
+        made: &mut u64,
+        rng: &mut Xoshiro256PlusPlus,
+    ) -> Vec<usize> {
+        let problem = starts[0].problem();
         let bound_s = problem.bound_s();
-        let count = problem.units.len() as u64;
-        let mut best = first_best(chains);
-        let round = (count * STEPS_PER_UNIT)
-            .clamp(FEWEST_STEPS, MOST_STEPS)
-            .min(steps / chains.len() as u64 + 1);
-        let (mut made, mut vain, mut heat) = (0, 0, FIRST_HEAT);
-        while best.1 > bound_s && made + round <= steps.max(round) && vain < ROUNDS_IN_VAIN {
-            let stopped = self.side_by_side(chains, round, heat, bound_s);
-            made += round * chains.len() as u64;
-            let now = first_best(chains);
-            vain = if now.1 < best.1 { 0 } else { vain + 1 };
-            if now.1 < best.1 {
-                best = now;
+        let mut best = first_best(&starts);
+        starts.truncate(CHAINS);
+        while starts.len() < CHAINS {
+            let Some(packing) = Packing::of(problem, &problem.units, &best.0) else {
+                break;
+            };
+            starts.push(Chain::new(rates, packing, rng.random()));
+        }
+        let chains = starts.into_iter().enumerate();
+        let mut chains: Vec<Chain> = chains.map(|(number, chain)| chain.numbered(number)).collect();
+        let mut round = (problem.units.len() as u64 * STEPS_PER_UNIT).clamp(FEWEST_STEPS, MOST_STEPS);
+        let patience = (problem.units.len() * problem.capacity.len()) as u64 * STEPS_IN_VAIN;
+        let (mut vain, mut heat, mut found_at) = (0_u32, FIRST_HEAT, *made);
+        while best.1 > bound_s && *made - found_at < patience {
+            let used = self.used(*made);
+            if used >= 1.0 {
+                break;
             }
-            if stopped {
-                return (best.0, true, made);
+            let begin = (self.gone)();
+            let left = *made as f64 / used.max(1e-9) * (1.0 - used) / chains.len() as f64;
+            // By the clock, the last round cools until time is up.
+            let last = begin > 0.0 && *made > 0 && left < LAST_ROUNDS * round as f64;
+            let over = || {
+                let now = (self.gone)();
+                if last {
+                    (now - begin) / (1.0 - begin)
+                } else {
+                    f64::from(u8::from(now >= 1.0))
+                }
+            };
+            let most = (self.steps.saturating_sub(*made) / chains.len() as u64).max(1);
+            let steps = if last { most } else { round.min(most) };
+            *made += self.side_by_side(&mut chains, steps, &over, heat, bound_s);
+            let now = first_best(&chains);
+            let better = now.1 < best.1;
+            (vain, round) = if better { (0, round) } else { (vain + 1, round * LONGER) };
+            if better {
+                (best, found_at) = (now, *made);
             }
-            heat = LATER_HEAT;
             // The worse half goes on from the best; of the others, each from its own.
             let mut ranks: Vec<usize> = (0..chains.len()).collect();
             ranks.sort_by(|&a, &b| chains[a].best().1.total_cmp(&chains[b].best().1).then(a.cmp(&b)));
             for &chain in &ranks[chains.len().div_ceil(2)..] {
                 chains[chain].restart(&best.0);
             }
-            if vain >= ROUNDS_IN_VAIN / 2 {
-                heat = Heat {
-                    start: FIRST_HEAT.start * rng.random_range(0.5..2.0),
-                    ..FIRST_HEAT
-                };
-            }
+            let warm = if vain % 2 == 1 { FIRST_HEAT } else { LATER_HEAT };
+            heat = Heat {
+                start: warm.start * rng.random_range(0.5..1.5),
+                ..warm
+            };
         }
-        (best.0, false, made)
+        best.0
     }
 
     /// At scale: from the best start, every chain works on its own surroundings of the bottleneck, round after round.
     ///
     /// The longest link is made of a few hosts' traffic. Proposals all over a large problem seldom reach them.
-    fn focused(
+    fn focused<'a>(
         &self,
-        starts: &[Chain],
-        rates: &Rates,
-        steps: u64,
+        starts: &[Chain<'a>],
+        rates: &'a Rates,
+        made: &mut u64,
         rng: &mut Xoshiro256PlusPlus,
-    ) -> (Vec<usize>, bool, u64) {
+    ) -> Vec<usize> {
         let problem = starts[0].problem();
         let bound_s = problem.bound_s();
         let mut best = first_best(starts);
         let copies = (0..CHAINS).filter_map(|_| Packing::of(problem, &problem.units, &best.0));
         let mut chains: Vec<Chain> = copies.map(|packing| Chain::new(rates, packing, rng.random())).collect();
-        let mut made = 0;
-        while best.1 > bound_s && made < steps && !chains.is_empty() {
+        let over = || if (self.gone)() >= 1.0 { 1.0 } else { 0.0 };
+        while best.1 > bound_s && self.used(*made) < 1.0 && !chains.is_empty() {
             chains.iter_mut().for_each(Chain::look_closer);
             let heat = Heat {
                 start: LEVEL_HEAT.start * rng.random_range(0.1..4.0),
                 ..LEVEL_HEAT
             };
-            let stopped = self.side_by_side(&mut chains, FOCUS_STEPS, heat, bound_s);
-            made += FOCUS_STEPS * chains.len() as u64;
+            *made += self.side_by_side(&mut chains, FOCUS_STEPS, &over, heat, bound_s);
             let now = first_best(&chains);
             if now.1 < best.1 {
                 best = now;
-            }
-            if stopped {
-                return (best.0, true, made);
             }
             for chain in &mut chains {
                 chain.restart(&best.0);
             }
         }
-        (best.0, false, made)
+        best.0
     }
 
-    /// Runs every chain for a round, on as many threads as there are; says whether any was stopped.
-    fn side_by_side(&self, chains: &mut [Chain], steps: u64, heat: Heat, target_s: f64) -> bool {
+    /// Runs every chain for a round, on as many threads as there are; returns the steps that all made together.
+    fn side_by_side(
+        &self,
+        chains: &mut [Chain],
+        steps: u64,
+        over: &(dyn Fn() -> f64 + Sync),
+        heat: Heat,
+        target_s: f64,
+    ) -> u64 {
+        let run = Run {
+            steps,
+            over,
+            tell: self.tell,
+            target_s,
+        };
         let each = chains.len().div_ceil(self.threads.max(1));
-        let run = |part: &mut [Chain]| {
-            let stopped = part.iter_mut().map(|chain| chain.run(steps, heat, target_s, self.stop));
-            stopped.filter(|&stopped| stopped).count() > 0
+        // Those of one thread share its time.
+        let work = |part: &mut [Chain]| -> u64 {
+            let count = part.len() as f64;
+            let turns = part.iter_mut().enumerate().map(|(turn, chain)| {
+                let over = || over() * count - turn as f64;
+                chain.run(Run { over: &over, ..run }, heat)
+            });
+            turns.sum()
         };
         if each >= chains.len() {
-            return run(chains);
+            return work(chains);
         }
         thread::scope(|scope| {
-            let parts = chains.chunks_mut(each).map(|part| scope.spawn(move || run(part)));
+            let parts = chains.chunks_mut(each).map(|part| scope.spawn(move || work(part)));
             let parts: Vec<_> = parts.collect();
-            let stopped = parts.into_iter().map(|part| part.join().unwrap_or(true));
-            stopped.filter(|&stopped| stopped).count() > 0
+            parts.into_iter().map(|part| part.join().unwrap_or(0)).sum()
         })
     }
 }

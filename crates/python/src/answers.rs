@@ -42,6 +42,7 @@ pub(crate) struct Bottleneck {
 pub(crate) struct Found {
     pub(crate) hosts: Py<PyArray1<u32>>,
     pub(crate) stopped: bool,
+    pub(crate) interrupted: bool,
     pub(crate) steps: u64,
 }
 

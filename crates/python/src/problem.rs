@@ -1,19 +1,24 @@
 //! Placement: `Problem` and what its methods return.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use gavotte_assign::{
     Assignment, Capacity, Load, MaxHosts, MaxLatency, MaxPrice, Parts, Rules, Search, Task, Transfer,
 };
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::answers::{Compact, Completion, Explanation, Found};
 use crate::errors::Error;
 use crate::network::Network;
+
+/// How often a search lets Python see to signals.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Names of the policies that place in one pass, the best known first.
 #[pyfunction]
@@ -172,7 +177,12 @@ impl Problem {
         Ok(column(placed.hosts()).into_pyarray(py))
     }
 
-    /// Searches from greedy's placement and others on; counts its work in steps.
+    /// Searches from the placements of greedy and the baselines and from others on.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one for each limit of a search; Python names them"
+    )]
+    #[pyo3(signature = (seed, steps, threads, limit_s, starts, watch = None))]
     fn search(
         &self,
         py: Python<'_>,
@@ -181,27 +191,63 @@ impl Problem {
         threads: usize,
         limit_s: f64,
         starts: Vec<PyReadonlyArray1<'_, u32>>,
+        watch: Option<Py<PyAny>>,
     ) -> PyResult<Found> {
         let starts: Vec<Vec<usize>> = starts.iter().map(indices).collect();
         if let Some(odd) = starts.iter().find(|start| start.len() != self.0.tasks().len()) {
             let message = format!("a start has {} hosts for {} tasks", odd.len(), self.0.tasks().len());
             return Err(PyValueError::new_err(message));
         }
-        let limit = Duration::try_from_secs_f64(limit_s).unwrap_or(Duration::MAX);
+        let begin = Instant::now();
+        let (interrupted, best_s) = (AtomicBool::new(false), AtomicU64::new(f64::INFINITY.to_bits()));
+        let gone = || {
+            if interrupted.load(Ordering::Relaxed) {
+                f64::INFINITY
+            } else {
+                begin.elapsed().as_secs_f64() / limit_s
+            }
+        };
+        // Times are not negative, and so ordered as their bits are.
+        let tell = |seconds: f64| {
+            best_s.fetch_min(seconds.to_bits(), Ordering::Relaxed);
+        };
+        let search = Search {
+            steps,
+            threads,
+            gone: &gone,
+            tell: &tell,
+        };
         let found = py.detach(|| {
-            let begin = Instant::now();
-            let stop = || begin.elapsed() > limit;
-            let search = Search {
-                steps,
-                threads,
-                stop: &stop,
-            };
-            search.run(&self.0, seed, &starts)
+            thread::scope(|scope| {
+                let (done, waiting) = mpsc::channel();
+                let work = || search.run(&self.0, seed, &starts);
+                let worker = scope.spawn(move || {
+                    let found = work();
+                    let _ = done.send(());
+                    found
+                });
+                // A signal is Python's to see, and its main thread waits here.
+                while waiting.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    let looked = Python::attach(|py| {
+                        py.check_signals()?;
+                        let best_s = f64::from_bits(best_s.load(Ordering::Relaxed));
+                        watch
+                            .as_ref()
+                            .map_or(Ok(()), |watch| watch.call1(py, (best_s,)).map(drop))
+                    });
+                    if looked.is_err() {
+                        interrupted.store(true, Ordering::Relaxed);
+                    }
+                }
+                worker.join()
+            })
         });
+        let found = found.map_err(|_| PyRuntimeError::new_err("the search panicked"))?;
         let found = found.map_err(Error::from)?;
         Ok(Found {
             hosts: column(found.assignment.hosts()).into_pyarray(py).unbind(),
             stopped: found.stopped,
+            interrupted: interrupted.load(Ordering::Relaxed),
             steps: found.steps,
         })
     }
@@ -229,8 +275,10 @@ impl Problem {
     }
 
     /// A better such time, which takes longer to find; `cap_s` is that of a known assignment.
-    fn sets_bound_s(&self, py: Python<'_>, cap_s: f64, rounds: u32, work: u64) -> f64 {
-        py.detach(|| self.0.sets_bound_s(cap_s, rounds, work))
+    fn sets_bound_s(&self, py: Python<'_>, cap_s: f64, rounds: u32, work: u64, limit_s: f64) -> f64 {
+        let begin = Instant::now();
+        let over = || begin.elapsed().as_secs_f64() > limit_s;
+        py.detach(|| self.0.sets_bound_s(cap_s, rounds, work, &over))
     }
 }
 

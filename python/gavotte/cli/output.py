@@ -39,11 +39,18 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
+def unknown_pairs(network: Network) -> list[str]:
+    """A warning that pairs without a rate are planned with caution, if there are such."""
+    if not (unknown := network.unknown_pairs):
+        return []
+    count = f"{unknown} pairs have" if unknown > 1 else "1 pair has"
+    return [f"{count} no rate; they are planned as slower than all others until you measure them"]
+
+
 def warn_of_unknown(network: Network) -> None:
-    """Tells that pairs without a rate are planned with caution, if there are such."""
-    if unknown := network.unknown_pairs:
-        count = f"{unknown} pairs have" if unknown > 1 else "1 pair has"
-        note(f"warning: {count} no rate; they are planned as slower than all others until you measure them")
+    """Tells that warning."""
+    for warning in unknown_pairs(network):
+        note(f"warning: {warning}")
 
 
 def emit_json(content: Any) -> None:
@@ -123,6 +130,37 @@ def sign_of_life(label: str, clock: Callable[[], float] = time.monotonic) -> Ite
             note(f"{label}: {text}")
 
     yield tell
+
+
+SEARCH_QUIET_S = 2.0
+"""Where no bar is shown, a line says that a search goes on once it has taken this long."""
+
+
+@contextmanager
+def searching(limit_s: float) -> Iterator[Callable[[float, float, float], None]]:
+    """A bar with best and bound on a terminal, a line elsewhere. Yields a function of (best_s, bound_s, time gone)."""
+    if not sys.stderr.isatty() or os.environ.get("GAVOTTE_NO_PROGRESS"):
+        said = False
+
+        def line(best_s: float, _bound_s: float, share: float) -> None:
+            nonlocal said
+            if not said and share * limit_s >= SEARCH_QUIET_S:
+                said = True
+                best = f"{best_s:.3g} s" if best_s < float("inf") else "none"
+                note(f"searching for up to {limit_s:g} s, best so far {best}")
+
+        yield line
+        return
+    columns = (TextColumn("placing"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=stderr, transient=True) as bars:
+        bar = bars.add_task("", total=1.0)
+
+        def told(best_s: float, bound_s: float, share: float) -> None:
+            best = f"best {best_s:.4g} s" if best_s < float("inf") else ""
+            bound = f", at least {bound_s:.4g} s" if bound_s > 0 else ""
+            bars.update(bar, completed=share, description=f"{best}{bound} (Ctrl-C takes the best)")
+
+        yield told
 
 
 def _finite(value: Any) -> Any:

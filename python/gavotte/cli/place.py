@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.options import AppFiles, Json, NetworkFile, PlacementOutput, Seed, Threads
-from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
+from gavotte.cli.output import emit_json, emit_table, note, searching, unknown_pairs
 from gavotte.errors import GavotteError
 from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
     from gavotte.place import Answer, Explanation, Running
+
+USELESS_GAP = 0.95
+"""A bound below a twentieth of the time found says nothing."""
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C: the best placement found until then is told and written all the same."""
 
 _SHOWN = 12
 """Rows of each table of an explanation."""
@@ -36,7 +42,7 @@ def place(
         float,
         typer.Option(
             "--time-limit",
-            help="Time to search, for auto, optimal, ilp and search.",
+            help="Time by the clock, for all of auto, optimal, ilp or search.",
             min=0.01,
             max=1e6,
             metavar="SECONDS",
@@ -99,6 +105,14 @@ def place(
         float,
         typer.Option("--within", help="Time that --goal hosts or price may add: 0.05 = 5 %.", min=0, metavar="SHARE"),
     ] = 0.05,
+    repeatable: Annotated[
+        bool,
+        typer.Option(
+            "--repeatable",
+            help="Take --time-limit for an amount of work, counted in steps: equal input, seed and limit then give "
+            "equal answers on any machine, however long that takes there.",
+        ),
+    ] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what limits the completion time, and the next-best placement.")
     ] = False,
@@ -118,14 +132,16 @@ def place(
     from gavotte.place import explain as reason
 
     net, loaded = read_network(network), [read_app(app) for app in apps]
-    warn_of_unknown(net)
+    warnings = unknown_pairs(net)
     net = worst_case(net) if robust else net
     there = [_running(text) for text in running or ()]
-    for name in twice_counted(net, there):
-        note(
-            f"warning: what `{name}` sends is counted beside the cross traffic; if it ran while that was measured, "
-            f"measure with --beside {name}"
-        )
+    warnings += [
+        f"what `{name}` sends is counted beside the cross traffic; if it ran while that was measured, "
+        f"measure with --beside {name}"
+        for name in twice_counted(net, there)
+    ]
+    for warning in warnings:
+        note(f"warning: {warning}")
     allowed = select_hosts(
         net,
         loaded,
@@ -135,21 +151,26 @@ def place(
         ],
     )
 
-    def under(limits: PlacementLimits) -> Answer:
-        return decide(
-            net,
-            loaded,
-            method,
-            sharing=sharing,
-            seed=seed,
-            time_limit_s=time_limit,
-            allowed=allowed,
-            running=there,
-            threads=threads,
-            limits=limits,
-        )
+    with searching(time_limit) as watch:
 
-    answer = spend(net, goal, within, under, PlacementLimits(max_hosts, max_price))
+        def under(limits: PlacementLimits, limit_s: float) -> Answer:
+            return decide(
+                net,
+                loaded,
+                method,
+                sharing=sharing,
+                seed=seed,
+                time_limit_s=limit_s,
+                allowed=allowed,
+                running=there,
+                threads=threads,
+                limits=limits,
+                repeatable=repeatable,
+                watch=watch,
+            )
+
+        limited = PlacementLimits(max_hosts, max_price)
+        answer = spend(net, goal, within, under, limited, limit_s=time_limit, repeatable=repeatable)
     result = answer.placement.model_copy(update={"elapsed_s": 0.0} if untimed else {})
     gain = None
     if not there:
@@ -161,16 +182,25 @@ def place(
         explanation = reason(net, loaded, result, sharing=sharing, running=there, allowed=allowed, limits=answer.limits)
     if output is not None:
         write_placement(output, result)
-    if answer.stopped:
+    if answer.interrupted:
+        note("interrupted: this is the best placement found until then")
+    elif answer.stopped:
         note("the search ran out of time, so another run may find another placement; use a longer --time-limit")
     if gain is not None and not gain.worthwhile:
         note(gain.reason)
     if as_json:
-        extra = {"gap": answer.gap, "chosen": answer.chosen, "stopped": answer.stopped}
+        extra = {
+            "gap": answer.gap,
+            "chosen": answer.chosen,
+            "stopped": answer.stopped,
+            "interrupted": answer.interrupted,
+        }
         extra |= {"hosts_used": len(set(result.assignment.values())), "price_usd": answer.price_usd}
-        extra |= {"worth": None if gain is None else asdict(gain)}
+        extra |= {"warnings": warnings, "worth": None if gain is None else asdict(gain)}
         extra |= {} if explanation is None else {"explanation": asdict(explanation)}
         emit_json(result.model_dump(mode="json") | extra)
+        if answer.interrupted:
+            raise typer.Exit(INTERRUPTED)
         return
     by_host: dict[str, list[str]] = {}
     for task, host in result.assignment.items():
@@ -178,8 +208,15 @@ def place(
     emit_table(["host", "tasks"], [[host, " ".join(tasks)] for host, tasks in sorted(by_host.items())], words=["tasks"])
     if explanation is not None:
         _emit_explanation(explanation)
-    proof = "proven optimal" if result.optimal else f"at least {result.bound_s:.3g} s, gap {answer.gap:.1%}"
+    if result.optimal:
+        proof = "proven optimal"
+    elif answer.gap > USELESS_GAP:
+        proof = "no useful bound"
+    else:
+        proof = f"at least {result.bound_s:.3g} s, gap {answer.gap:.1%}"
     chosen = result.method if answer.chosen == result.method else f"{result.method} ({answer.chosen})"
+    if result.method == "optimal" and not result.optimal:
+        chosen = "not proven optimal, the best found"
     note(f"{chosen}: predicted {result.completion_s:.3g} s ({proof}), seed {result.seed}")
     note(f"bottleneck: {result.bottleneck}")
     if goal != "time" or answer.price_usd:
@@ -189,6 +226,8 @@ def place(
         note(gain.reason)
     if output is not None:
         note(f"wrote {output}")
+    if answer.interrupted:
+        raise typer.Exit(INTERRUPTED)
 
 
 def _emit_explanation(found: Explanation) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from gavotte.errors import GavotteError
-from gavotte.formats.names import HostName, Label, check_known, check_tree, check_unique
+from gavotte.formats.names import MOST_HOSTS, HostName, Label, check_known, check_tree, check_unique
 from gavotte.formats.reading import Emitted, parse_json, problem, read_text, validate, write_text
 from gavotte.tables import Tabular, matrix
 
@@ -129,7 +129,7 @@ class Network(Emitted, Tabular):
     """
 
     format: Literal["gavotte/network/1"]
-    hosts: Annotated[list[Host], Field(min_length=1, max_length=4096)]
+    hosts: Annotated[list[Host], Field(min_length=1, max_length=MOST_HOSTS)]
     rate_bps: list[list[RateBps | None]]
     latency_s: list[list[Seconds | None]]
     groups: list[Group] = []
@@ -227,6 +227,11 @@ class Network(Emitted, Tabular):
             }
             | {"cross": []}
         )
+
+    @property
+    def any_rate(self) -> bool:
+        """Whether any pair of hosts has a rate."""
+        return any(rate for i, row in enumerate(self.rate_bps) for j, rate in enumerate(row) if i != j)
 
     def cautious(self) -> Self:
         """To plan with: `shared`, and pairs of unknown rate at `UNKNOWN_SHARE` of the slowest known."""

@@ -1,16 +1,16 @@
 """The methods by name: an instance in, a host for each task out, with what is proven of it.
 
-Work is counted in steps and in a solver's own deterministic time, both derived from the time limit, so that the same
-input, seed and limit give the same answer on any machine. The clock only stops what would take far longer; then the
-answer says so.
+A time limit is one of the clock. Asked to be repeatable, work is counted in steps and in a solver's own deterministic
+time instead, both derived from the limit, so that the same input, seed and limit give the same answer on any machine.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -48,36 +48,91 @@ FIRST_SHARE = 0.15
 """Part of the solver's budget for a first proof. If that fails, more search first finds it a better time to beat."""
 
 LATEST = 3.0
-"""Work that is counted in steps is stopped by the clock after this many time limits."""
+"""Repeatable work of a solver is stopped by the clock after this many times what it should take."""
 
 EXACT_LITERALS = 60_000
 """Largest model, in literals, for which `auto` tries a proof."""
 
-BOUND_WORK_PER_S = 50_000_000
+MOST_LITERALS = 200_000
+"""The same for `optimal`."""
+
+BUILD_S_PER_LITERAL = 2e-5
+START_S = 0.4
+"""What it takes to build an exact model and to start its solver."""
+
+GRACE_S = 0.4
+"""What proofs may take beyond the time limit, or none could be tried within a tenth of a second."""
+
+HARD_LITERALS = 20_000
+"""Above this, proofs seldom succeed, and most of the time goes to the search."""
+
+SEARCH_SHARE = 0.5
+HARD_SEARCH_SHARE = 0.85
+"""Of the time that a first proof leaves, for the search before the second."""
+
+BOUND_WORK_PER_S = 40_000_000
 """Sets times hosts that a bound by sets looks at for a second of the time limit: a tenth of that second, about."""
+
+BOUND_WORK = 400_000_000
+"""The most of that."""
+
+BOUND_SHARE = 0.4
+"""Of the time limit that the bound may take by the clock, on a busy machine."""
 
 BOUND_ROUNDS = 10
 """Of that bound, so that it is known to a thousandth of what there is to know."""
 
 BOUND_PLACES = 60_000
-"""Most tasks times hosts for which `auto` seeks that bound. Beyond, the work does not suffice for one of any use."""
+"""Most tasks times hosts for which that bound is sought. Beyond, the work does not suffice for one of any use."""
+
+ENDLESS_STEPS = 1 << 62
+
+Watch = Callable[[float, float, float], object]
+"""Told now and then of the best time so far, the bound so far, and the share of the time limit that is gone."""
 
 _Hosts = npt.NDArray[np.uint32]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Effort:
     """How hard to try.
 
     Attributes:
         limit_s: time limit.
         seed: of every random choice.
-        threads: used at most; no answer depends on them.
+        threads: used at most.
+        repeatable: count work, not time, so that the answer depends on neither machine nor threads.
+        watch: told how far it is.
+        clock: seconds.
     """
 
     limit_s: float
     seed: int
     threads: int
+    repeatable: bool = False
+    watch: Watch | None = None
+    clock: Callable[[], float] = time.monotonic
+    best_s: float = field(default=math.inf, init=False)
+    bound_s: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self._begin_s = self.clock()
+
+    @property
+    def gone_s(self) -> float:
+        """Time spent."""
+        return self.clock() - self._begin_s
+
+    @property
+    def left_s(self) -> float:
+        """Time left; all of it where work is counted."""
+        return self.limit_s if self.repeatable else max(self.limit_s - self.gone_s, 0.0)
+
+    def tell(self, best_s: float = math.inf) -> None:
+        """Tells how far it is."""
+        self.best_s = min(self.best_s, best_s)
+        if self.watch is not None:
+            self.watch(self.best_s, self.bound_s, min(self.gone_s / self.limit_s, 1.0))
 
     def steps(self, instance: Instance) -> int:
         """Search steps that the time limit stands for."""
@@ -94,23 +149,23 @@ def default_threads() -> int:
 
 
 def run_method(instance: Instance, method: str, effort: Effort) -> Solution:
-    """Places by the method of this name.
+    """Places by the method of this name. The bound is the same whatever the method, unless a solver proves more.
 
     Raises:
         InfeasibleError: when it finds no placement.
         GavotteError: when the problem is too large for it.
     """
-    if method == "auto":
-        if literals(instance) > EXACT_LITERALS:
-            return _bounded(instance, _search(instance, effort), effort)
-        method = "optimal"
-    if method == "search":
-        return _search(instance, effort)
-    if method == "optimal":
-        return _optimal(instance, effort)
+    if method in ("auto", "optimal", "search"):
+        return _planned(instance, method, effort)
     if method == "ilp":
-        return solve_ilp(instance, limit_s=effort.limit_s, seed=effort.seed)
-    return Solution(instance.core.place(method, effort.seed), 0.0, False, method)
+        found: Solution = solve_ilp(instance, limit_s=max(effort.left_s - START_S, 0.1), seed=effort.seed)
+    else:
+        found = Solution(instance.core.place(method, effort.seed), 0.0, False, method)
+    try:
+        warm = _warm(instance, effort)
+    except InfeasibleError:  # of what the simple methods do not know
+        return replace(found, bound_s=max(found.bound_s, instance.core.bound_s()))
+    return replace(found, bound_s=max(found.bound_s, _bound_s(instance, warm, effort)))
 
 
 def literals(instance: Instance) -> int:
@@ -124,64 +179,114 @@ def seconds(instance: Instance, hosts: _Hosts) -> float:
     return instance.core.evaluate(hosts).seconds
 
 
-def _search(instance: Instance, effort: Effort, starts: Sequence[_Hosts] = (), steps: int | None = None) -> Solution:
+def _planned(instance: Instance, method: str, effort: Effort) -> Solution:
+    """The best that a search, and an exact model where it is small enough, find within the time limit."""
+    if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES:
+        effort.bound_s = instance.core.bound_s()
+        return replace(_search(instance, effort), bound_s=effort.bound_s)
+    best = _warm(instance, effort)
+    effort.bound_s = _bound_s(instance, best, effort)
+    best = replace(best, bound_s=effort.bound_s, stopped=False)
+    size = literals(instance)
+    exact = method != "search" and size <= (EXACT_LITERALS if method == "auto" else MOST_LITERALS)
+    if exact:
+        best = _proved(instance, best, FIRST_SHARE, size, effort)
+    if _open(instance, best):
+        steps = effort.steps(instance)
+        share = 1.0
+        if exact:
+            share = SEARCH_SHARE if size <= HARD_LITERALS else HARD_SEARCH_SHARE
+            steps = min(steps, MORE_STEPS) if size <= HARD_LITERALS else steps
+        more = _search(instance, effort, [best.hosts], steps=steps, share=share)
+        best = replace(_better(instance, best, more), stopped=best.stopped or more.stopped)
+        best = replace(best, interrupted=more.interrupted)
+    if exact:
+        best = _proved(instance, best, 1 - FIRST_SHARE, size, effort)
+    proven = seconds(instance, best.hosts) <= best.bound_s * (1 + PROVEN)
+    return replace(best, method="optimal", stopped=False) if proven else best
+
+
+def _open(instance: Instance, found: Solution) -> bool:
+    """Whether a better placement is looked for."""
+    time_s = seconds(instance, found.hosts)
+    return not found.interrupted and math.isfinite(time_s) and time_s > found.bound_s * (1 + PROVEN)
+
+
+def _better(instance: Instance, one: Solution, other: Solution) -> Solution:
+    """The faster of two, with the bound of the first."""
+    faster = seconds(instance, other.hosts) < seconds(instance, one.hosts)
+    return replace(one, hosts=other.hosts) if faster else one
+
+
+def _warm(instance: Instance, effort: Effort) -> Solution:
+    """A short search that is the same whatever the method and seed: bounds start from it."""
+    return _search(instance, effort, steps=WARM_STEPS, seed=0)
+
+
+def _search(
+    instance: Instance,
+    effort: Effort,
+    starts: Sequence[_Hosts] = (),
+    *,
+    steps: int | None = None,
+    share: float = 1.0,
+    seed: int | None = None,
+) -> Solution:
+    """A search for so many steps, or by the clock for a share of the time left."""
+    seed = effort.seed if seed is None else seed
     steps = effort.steps(instance) if steps is None else steps
-    latest_s = LATEST * max(effort.limit_s, 1.0)
+    if effort.repeatable:
+        limit_s = math.inf
+    else:
+        limit_s = max(effort.left_s * share, 0.02)
+        # What is no preparation goes on while it is worth it, as far as the clock lets it.
+        steps = steps if steps <= MORE_STEPS else ENDLESS_STEPS
     try:
-        found = instance.core.search(effort.seed, steps, effort.threads, latest_s, list(starts))
+        found = instance.core.search(seed, steps, effort.threads, limit_s, list(starts), effort.tell)
     except InfeasibleError:
         if starts or len(instance.tasks) * len(instance.hosts) > EXACT_LITERALS:
             raise
-        start = feasible(instance, effort.limit_s, effort.seed)
+        start = feasible(instance, max(effort.left_s / 2, GRACE_S), effort.seed)
         if start is None:
             raise
-        return _search(instance, effort, [start], steps)
-    return Solution(found.hosts, 0.0, found.stopped, "search")
+        return _search(instance, effort, [start], steps=steps, share=share, seed=seed)
+    effort.tell(seconds(instance, found.hosts))
+    return Solution(found.hosts, 0.0, found.stopped, "search", found.interrupted)
 
 
-def _bounded(instance: Instance, found: Solution, effort: Effort) -> Solution:
-    """The same with a proof of how much better any placement could be."""
+def _bound_s(instance: Instance, warm: Solution, effort: Effort) -> float:
+    """The best bound without a solver, from the time of a placement that is the same for all methods."""
     if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES:
-        return found
-    return replace(found, bound_s=_bound_s(instance, seconds(instance, found.hosts), effort, BOUND_ROUNDS))
+        return instance.core.bound_s()
+    work = min(int(effort.limit_s * BOUND_WORK_PER_S), BOUND_WORK)
+    limit_s = math.inf if effort.repeatable else max(effort.limit_s * BOUND_SHARE, 0.1)
+    return instance.core.sets_bound_s(seconds(instance, warm.hosts), BOUND_ROUNDS, work, limit_s)
 
 
-def _bound_s(instance: Instance, cap_s: float, effort: Effort, rounds: int) -> float:
-    """The best bound without a solver, given the time of a placement; one round says only whether that is the least."""
-    if instance.network.sharing == "pipe":
-        return instance.core.bound_s()  # a pipe's host is limited by all its pairs together, which no set reaches
-    work = int(effort.limit_s * BOUND_WORK_PER_S) * rounds // BOUND_ROUNDS
-    return instance.core.sets_bound_s(cap_s, rounds, work)
-
-
-def _optimal(instance: Instance, effort: Effort) -> Solution:
-    steps = effort.steps(instance)
-    warm = _search(instance, effort, steps=min(steps, WARM_STEPS))
-    cap_s = seconds(instance, warm.hosts)
-    bound_s = _bound_s(instance, cap_s, effort, 1)
-    if cap_s <= bound_s * (1 + PROVEN) or not math.isfinite(cap_s):
-        return Solution(warm.hosts, bound_s, warm.stopped, "optimal")
-    best, stopped = warm.hosts, warm.stopped
-    for share, left in ((FIRST_SHARE, steps - WARM_STEPS), (1 - FIRST_SHARE, 0)):
+def _proved(instance: Instance, best: Solution, share: float, size: int, effort: Effort) -> Solution:
+    """The same or a better one, with what CP-SAT proves in a share of the time; as it was where there is too little."""
+    if not _open(instance, best):
+        return best
+    limit_s = effort.limit_s * share * LATEST
+    if not effort.repeatable:
+        limit_s = min(effort.limit_s * share, effort.left_s) if share < SEARCH_SHARE else effort.left_s
+        limit_s += GRACE_S - START_S - BUILD_S_PER_LITERAL * size
+        if limit_s <= 0:
+            return best
+    try:
         proof = prove(
             instance,
-            best,
-            bound_s=bound_s,
-            limit_s=effort.limit_s * share * LATEST,
+            best.hosts,
+            bound_s=best.bound_s,
+            limit_s=limit_s,
             deterministic_s=effort.limit_s * share * SOLVER_SHARE,
             seed=effort.seed,
+            strict=not effort.repeatable,
+            tick=effort.tell,
         )
-        best, bound_s, stopped = proof.hosts, proof.bound_s, stopped or proof.stopped
-        if seconds(instance, best) <= bound_s * (1 + PROVEN):
-            break
-        if left > 0:
-            more = _search(instance, effort, [best], min(left, MORE_STEPS))
-            best, stopped = more.hosts, stopped or more.stopped
-            if seconds(instance, best) < cap_s:  # of a shorter time more can be proven
-                cap_s = seconds(instance, best)
-                bound_s = max(bound_s, _bound_s(instance, cap_s, effort, 1))
-            if cap_s <= bound_s * (1 + PROVEN):
-                break
-    else:
-        bound_s = max(bound_s, _bound_s(instance, seconds(instance, best), effort, BOUND_ROUNDS))
-    return Solution(best, bound_s, stopped, "optimal")
+    except BaseException as error:
+        if isinstance(error, Exception):
+            raise
+        return replace(best, interrupted=True)  # a signal: what is known counts
+    effort.bound_s = proof.bound_s
+    return replace(proof, method=best.method, stopped=best.stopped or proof.stopped)

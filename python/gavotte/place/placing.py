@@ -23,7 +23,7 @@ from gavotte.place.conflict import check_sums, find_conflict
 from gavotte.place.constraints import check_constraints, price_usd
 from gavotte.place.exact.cpsat import PROVEN
 from gavotte.place.merge import check_apps
-from gavotte.place.methods import METHODS, Effort, default_threads, run_method
+from gavotte.place.methods import METHODS, Effort, Watch, default_threads, run_method
 from gavotte.place.running import Running
 
 logger = logging.getLogger(__name__)
@@ -33,6 +33,9 @@ GIVEN = "given"
 
 LIMIT_S = 10.0
 """Time limit if nobody sets one. A search that finds nothing better ends long before."""
+
+CONFLICT_S = 0.5
+"""At least this long a reason is sought why no placement exists."""
 
 _PLANNING = ("auto", "optimal", "ilp", "search")
 """Methods for which a failure may mean that no placement exists; the others are known to get stuck."""
@@ -46,6 +49,7 @@ class Answer:
         placement: the Placement.
         chosen: the method that ran: differs from the one asked for under `auto`.
         stopped: whether the clock ended the work, so that another run may find another placement.
+        interrupted: whether a signal ended it; the best found until then is the answer.
         gap: (completion - bound) / completion; 0 = proven the least.
         price_usd: of the hosts used and the bytes between them, as the Network says.
         limits: that it was made under.
@@ -57,6 +61,7 @@ class Answer:
     gap: float
     price_usd: float
     limits: PlacementLimits
+    interrupted: bool = False
 
 
 def place(
@@ -72,6 +77,8 @@ def place(
     threads: int | None = None,
     limits: PlacementLimits = NO_LIMITS,
     clock: Callable[[], float] = time.perf_counter,
+    repeatable: bool = False,
+    watch: Watch | None = None,
 ) -> Placement:
     """Decides which task runs on which host.
 
@@ -85,12 +92,15 @@ def place(
         method: one of `METHODS`.
         sharing: `hose`, `pipe` or `groups`; None = as the Network says.
         seed: from 0 to 2^64 - 1; of every random choice.
-        time_limit_s: turned into a number of steps, so that the answer does not depend on the machine.
+        time_limit_s: of the clock, for all of the work.
         allowed: task key to the only hosts that it may use.
         running: applications that hold room and load links already.
-        threads: used at most; the answer does not depend on them. None = all.
+        threads: used at most; None = all.
         limits: bounds on the whole placement.
         clock: seconds, for `elapsed_s`.
+        repeatable: turn the time limit into an amount of work, so that not the answer depends on the machine and the
+            number of threads, but the time that it takes.
+        watch: told now and then of the best time so far, the bound so far, and the share of the limit that is gone.
 
     Returns:
         The Placement, with the completion time that the measured rates predict and a bound that no placement beats.
@@ -111,6 +121,8 @@ def place(
         threads=threads,
         limits=limits,
         clock=clock,
+        repeatable=repeatable,
+        watch=watch,
     ).placement
 
 
@@ -127,6 +139,8 @@ def decide(
     threads: int | None = None,
     limits: PlacementLimits = NO_LIMITS,
     clock: Callable[[], float] = time.perf_counter,
+    repeatable: bool = False,
+    watch: Watch | None = None,
 ) -> Answer:
     """As `place`, with more about how the Placement was found. Arguments are those of `place`.
 
@@ -142,14 +156,16 @@ def decide(
         raise GavotteError("the limits allow no host or a negative price", hint="use at least 1 host and 0 USD")
     if not 0 < time_limit_s <= 1e6:
         raise GavotteError(f"a time limit of {time_limit_s:g} s is out of range", hint="use 0.1 s to a million")
+    effort = Effort(time_limit_s, seed, threads or default_threads(), repeatable, watch)
     instance = _instance(network, apps, sharing, allowed, running, limits)
     check_sums(network, apps, running)
     start_s = clock()
     try:
-        outcome = run_method(instance, method, Effort(time_limit_s, seed, threads or default_threads()))
+        outcome = run_method(instance, method, effort)
     except InfeasibleError:
         if method in _PLANNING:
-            conflict = find_conflict(network, apps, allowed or {}, running, limit_s=time_limit_s, limits=limits)
+            conflict_s = time_limit_s if repeatable else max(effort.left_s, CONFLICT_S)
+            conflict = find_conflict(network, apps, allowed or {}, running, limit_s=conflict_s, limits=limits)
             if conflict is not None:
                 raise conflict from None
         raise
@@ -168,7 +184,8 @@ def decide(
     placement = _placement(instance, apps, method, assignment, outcome.hosts, elapsed_s, seed, outcome.bound_s)
     gap = 1 - placement.bound_s / placement.completion_s if placement.completion_s > 0 else 0.0
     price = price_usd(network, apps, assignment)
-    return Answer(placement, outcome.method, outcome.stopped, 0.0 if placement.optimal else gap, price, limits)
+    gap = 0.0 if placement.optimal else gap
+    return Answer(placement, outcome.method, outcome.stopped, gap, price, limits, outcome.interrupted)
 
 
 def evaluate(
@@ -240,6 +257,11 @@ def _instance(
 ) -> Instance:
     check_apps(apps)
     check_sharing(sharing)
+    if (sharing or network.sharing) == "pipe" and len(network.hosts) > 1 and not network.any_rate:
+        raise GavotteError(
+            "no pair of hosts has a rate, and under `pipe` nothing else limits",
+            hint="measure the pairs, or use --sharing hose",
+        )
     return build_instance(network, apps, sharing or network.sharing, allowed=allowed, running=running, limits=limits)
 
 

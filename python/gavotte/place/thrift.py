@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.network import Network
 from gavotte.place.columns import NO_LIMITS, PlacementLimits
-from gavotte.place.placing import Answer
+from gavotte.place.placing import LIMIT_S, Answer
+
+FIRST_SHARE = 0.5
+LEAST_S = 0.02
+"""Of the time: with less than that left, a limit counts as one that cannot be kept."""
 
 logger = logging.getLogger(__name__)
 
@@ -23,8 +28,12 @@ def spend(
     network: Network,
     goal: str,
     within: float,
-    decide: Callable[[PlacementLimits], Answer],
+    decide: Callable[[PlacementLimits, float], Answer],
     limits: PlacementLimits = NO_LIMITS,
+    *,
+    limit_s: float = LIMIT_S,
+    repeatable: bool = False,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Answer:
     """Finds the least completion time, or the fewest hosts or the lowest price at little more than that.
 
@@ -35,8 +44,11 @@ def spend(
         network: with prices, if these are the goal.
         goal: one of `GOALS`.
         within: how much longer than the least a placement may take, as a share of it.
-        decide: makes the answer under some limits.
+        decide: makes the answer under some limits, in so many seconds.
         limits: that always hold.
+        limit_s: seconds for all answers together; the first has half of them if there are more.
+        repeatable: share them out beforehand, whatever the clock says.
+        clock: seconds.
 
     Raises:
         InfeasibleError: when no placement keeps `limits`.
@@ -48,14 +60,22 @@ def spend(
         raise GavotteError(f"cannot stay within {within:g} of the least time", hint="use 0 or more, e.g. 0.05")
     if goal == "price" and not network.price_usd_per_gb and not any(host.price_usd for host in network.hosts):
         raise GavotteError("the network has no prices", hint="add `price_usd_per_gb`, or `price_usd` of hosts")
-    best = decide(limits)
+    begin_s = clock()
     if goal == "time":
-        return best
+        return decide(limits, limit_s)
+    best = decide(limits, limit_s * FIRST_SHARE)
     most_s = best.placement.completion_s * (1 + within)
 
-    def tried(limit: PlacementLimits) -> Answer | None:
+    def tried(limit: PlacementLimits, left: int) -> Answer | None:
+        """An answer under a limit, where so many more may be asked for."""
+        if best.interrupted:
+            return None
+        left_s = limit_s * (1 - FIRST_SHARE) if repeatable else max(limit_s - (clock() - begin_s), 0.0)
+        share_s = left_s / (PRICE_STEPS if repeatable else left)
+        if share_s < LEAST_S:
+            return None
         try:
-            answer = decide(limit)
+            answer = decide(limit, share_s)
         except InfeasibleError as error:
             logger.debug("%s leaves no room: %s", limit, error)
             return None
@@ -64,11 +84,11 @@ def spend(
     return _fewest(best, tried, limits) if goal == "hosts" else _cheapest(best, tried, limits)
 
 
-def _fewest(best: Answer, tried: Callable[[PlacementLimits], Answer | None], limits: PlacementLimits) -> Answer:
+def _fewest(best: Answer, tried: Callable[[PlacementLimits, int], Answer | None], limits: PlacementLimits) -> Answer:
     too_few = 0
     while (used := len(set(best.placement.assignment.values()))) - too_few > 1:
         most = (used + too_few) // 2
-        found = tried(replace(limits, max_hosts=most))
+        found = tried(replace(limits, max_hosts=most), (used - too_few).bit_length())
         if found is None:
             too_few = most
         else:
@@ -76,13 +96,13 @@ def _fewest(best: Answer, tried: Callable[[PlacementLimits], Answer | None], lim
     return best
 
 
-def _cheapest(best: Answer, tried: Callable[[PlacementLimits], Answer | None], limits: PlacementLimits) -> Answer:
+def _cheapest(best: Answer, tried: Callable[[PlacementLimits, int], Answer | None], limits: PlacementLimits) -> Answer:
     too_low = 0.0
-    for _ in range(PRICE_STEPS):
+    for step in range(PRICE_STEPS):
         if best.price_usd <= too_low:
             break
         most = (best.price_usd + too_low) / 2
-        found = tried(replace(limits, max_price_usd=most))
+        found = tried(replace(limits, max_price_usd=most), PRICE_STEPS - step)
         if found is None:
             too_low = most
         else:

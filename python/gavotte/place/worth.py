@@ -28,6 +28,9 @@ LEAST_SAVING_S = 0.1
 """A saving below this is none, unless another floor is given: starting processes on other machines takes longer, and so
 does each path that is measured to place them."""
 
+NOTHING = 1e-9
+"""Of the time of blind placements: what a mean of sums of floating-point numbers may be off."""
+
 _DRAWS = 40
 """Networks drawn around the measured one; on large ones fewer, as each costs N^2."""
 
@@ -179,8 +182,10 @@ def _reason(gain: float, low: float, rate_error: float, stake: _Stake, names: Se
     """Why it is not worth it; empty if it is."""
     if stake.baseline_s == 0:
         return f"no bytes of {', '.join(names)} cross a limited link: any placement will do"
-    if gain < 0:
+    if gain < -NOTHING:
         return f"this placement is {-gain:.0%} slower than placing blindly; use --method auto"
+    if stake.saving_s <= NOTHING * stake.baseline_s:
+        return f"placing blindly takes no longer, {stake.baseline_s:.2g} s: any placement will do"
     if stake.saving_s < stake.least_s:
         return (
             f"only {stake.saving_s:.2g} s of {stake.baseline_s:.2g} s are at stake, below the floor of "

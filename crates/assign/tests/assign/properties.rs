@@ -144,7 +144,7 @@ fn brief(threads: usize) -> Search<'static> {
     Search {
         steps: 8_000,
         threads,
-        stop: &|| false,
+        ..Search::default()
     }
 }
 
@@ -186,7 +186,7 @@ proptest! {
     fn bound_by_sets_is_between_the_stars_and_the_optimum(draft in draft(6), slack in 1.0..4.0_f64) {
         let problem = draft.problem();
         if let Some(optimum_s) = optimum(&problem) {
-            let bound_s = problem.sets_bound_s(optimum_s * slack, 10, 50_000);
+            let bound_s = problem.sets_bound_s(optimum_s * slack, 10, 50_000, &|| false);
             prop_assert!(bound_s <= optimum_s * ROUNDING, "bound {bound_s} s, optimum {optimum_s} s");
             prop_assert!(bound_s * ROUNDING >= problem.bound_s().min(optimum_s));
         }
@@ -326,7 +326,7 @@ fn bound_by_sets_proves_what_stars_do_not() {
     // Whatever is together, something leaves each host: 1 s. A star of two tasks fits on a host and proves nothing.
     let problem = ring_of(12);
     assert!(problem.bound_s() < 1e-12);
-    let bound_s = problem.sets_bound_s(2.0, 10, 1_000_000);
+    let bound_s = problem.sets_bound_s(2.0, 10, 1_000_000, &|| false);
     assert!(bound_s > 0.98 && bound_s <= 1.0, "bound {bound_s} s");
 }
 
@@ -347,7 +347,7 @@ fn bound_by_sets_looks_at_a_machine_as_one_place() {
     // Four of the twelve transfers leave each machine, over two hosts: 2 s.
     let problem = draft.problem();
     assert!(problem.bound_s() < 0.1);
-    let bound_s = problem.sets_bound_s(4.0, 10, 1_000_000);
+    let bound_s = problem.sets_bound_s(4.0, 10, 1_000_000, &|| false);
     assert!(bound_s > 1.98 && bound_s <= 2.0, "bound {bound_s} s");
 }
 
@@ -372,6 +372,36 @@ fn bound_by_sets_leaves_light_edges_out_where_sets_are_too_many() {
             .transfers
             .extend((1..count).map(|step| transfer(one, (one + step) % count, if step == 1 { 1_000_000 } else { 1 })));
     }
-    let bound_s = draft.problem().sets_bound_s(2.0, 10, 1_000_000);
+    let bound_s = draft.problem().sets_bound_s(2.0, 10, 1_000_000, &|| false);
     assert!(bound_s > 0.98 && bound_s <= 1.0001, "bound {bound_s} s");
+}
+
+#[test]
+fn bound_by_sets_counts_the_fast_pairs_under_pipe() {
+    // Hosts hold one task each, so the four that one task sends to are behind four pairs, of which one alone is fast.
+    let mut draft = uniform((0..5).map(|_| task("t", 1.0)).collect(), Vec::new(), 5, 1.0, 8e6);
+    draft.network.sharing = Sharing::Pipe;
+    draft.network.rate_bps[1] = 1e9;
+    draft
+        .parts
+        .transfers
+        .extend((1..5).map(|target| transfer(0, target, 1_000_000)));
+    let problem = draft.problem();
+    assert!(problem.bound_s() < 0.3);
+    let bound_s = problem.sets_bound_s(2.0, 10, 1_000_000, &|| false);
+    assert!(bound_s > 0.98 && bound_s <= 1.0, "bound {bound_s} s");
+}
+
+#[test]
+fn bound_by_sets_needs_hosts_that_hang_together_under_pipe() {
+    // Two pairs of hosts that reach each other fast, and one ring of tasks that fits on no pair alone.
+    let tasks = (0..4).map(|_| task("t", 1.0)).collect();
+    let transfers = (0..4).map(|i| transfer(i, (i + 1) % 4, 1_000_000)).collect();
+    let mut draft = uniform(tasks, transfers, 4, 1.0, 8e6);
+    draft.network.sharing = Sharing::Pipe;
+    for (m, n) in [(0, 1), (1, 0), (2, 3), (3, 2)] {
+        draft.network.rate_bps[m * 4 + n] = 1e9;
+    }
+    let bound_s = draft.problem().sets_bound_s(2.0, 10, 1_000_000, &|| false);
+    assert!(bound_s > 0.98 && bound_s <= 1.0, "bound {bound_s} s");
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,15 @@ def parameters(*, limit_s: float, deterministic_s: float, seed: int, relaxed: bo
 
 
 def prove(
-    instance: Instance, known: _Hosts, *, bound_s: float, limit_s: float, deterministic_s: float, seed: int
+    instance: Instance,
+    known: _Hosts,
+    *,
+    bound_s: float,
+    limit_s: float,
+    deterministic_s: float,
+    seed: int,
+    strict: bool = False,
+    tick: Callable[[], object] = lambda: None,
 ) -> Solution:
     """Looks for a placement faster than a known one, and for a proof that there is none.
 
@@ -50,6 +59,8 @@ def prove(
         limit_s: seconds by the clock.
         deterministic_s: seconds by the solver's own count with relaxations, which is the same on every machine.
         seed: of the solver.
+        strict: end soon after `limit_s`, with less proven where the solver does not.
+        tick: called while the solver works.
 
     Raises:
         GavotteError: when the solver fails.
@@ -75,7 +86,12 @@ def prove(
     best, least_s = known, bound_s
     # Either may prove first. Where one finds a better placement, the first model's goes before the second's.
     answers = race(
-        CHILD, requests, limit_s, lambda number, answer: _ended(answer) and not (number and answer["solution"])
+        CHILD,
+        requests,
+        limit_s,
+        lambda number, answer: _ended(answer) and not (number and answer["solution"]),
+        strict=strict,
+        tick=tick,
     )
     for one, answer in zip(built, answers, strict=True):
         if answer is None:
@@ -90,7 +106,7 @@ def prove(
                 best = found
     told = [(answer, budget_s) for answer, budget_s in zip(answers, budgets_s, strict=True) if answer is not None]
     proven = any(_ended(answer) for answer, _ in told)
-    early = not proven and any(answer["deterministic_s"] < budget_s for answer, budget_s in told)
+    early = not proven and (not told or any(answer["deterministic_s"] < budget_s for answer, budget_s in told))
     return Solution(best, min(least_s, instance.core.evaluate(best).seconds), early, "optimal")
 
 

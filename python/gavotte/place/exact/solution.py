@@ -16,10 +16,12 @@ class Solution:
         hosts: (J,) the host of each task.
         bound_s: proven: no placement is faster. 0 if the method proves nothing of its own.
         stopped: whether the clock ended the work, so that another run may answer differently.
-        method: what was really run.
+        method: what was really run: `optimal` where an exact model gave the answer.
+        interrupted: whether a signal ended it.
     """
 
     hosts: npt.NDArray[np.uint32]
     bound_s: float
     stopped: bool
     method: str
+    interrupted: bool = False

@@ -21,6 +21,11 @@ logger = logging.getLogger(__name__)
 _GRACE_S = 30.0
 """What a solver may take beyond its own limit, to start and to end, before it is killed."""
 
+_STRICT_GRACE_S = 0.3
+"""The same where the clock counts more than the answer."""
+
+_TICK_S = 0.2
+
 
 class Solver:
     """A child process that answers one request at a time.
@@ -121,7 +126,13 @@ def wait(solvers: Sequence[Solver], deadline_s: float) -> None:
 
 
 def race(
-    script: str, requests: Sequence[dict[str, object]], limit_s: float, decides: Callable[[int, dict[str, Any]], bool]
+    script: str,
+    requests: Sequence[dict[str, object]],
+    limit_s: float,
+    decides: Callable[[int, dict[str, Any]], bool],
+    *,
+    strict: bool = False,
+    tick: Callable[[], object] = lambda: None,
 ) -> list[dict[str, Any] | None]:
     """Asks one child each, at once.
 
@@ -130,9 +141,11 @@ def race(
         requests: what it takes.
         limit_s: the solvers' own limit; they are killed some time after.
         decides: of the number and the answer of a request, whether the others no longer matter.
+        strict: kill them soon after, and do without their answers.
+        tick: called several times a second.
 
     Returns:
-        The answers; None where another decided first.
+        The answers; None where another decided first, or time was up under `strict`.
 
     Raises:
         GavotteError: when a child dies or does not end.
@@ -142,9 +155,15 @@ def race(
         solvers = [stack.enter_context(Solver(script)) for _ in requests]
         for solver, request in zip(solvers, requests, strict=True):
             solver.send(request)
-        deadline_s = time.monotonic() + limit_s + _GRACE_S
+        deadline_s = time.monotonic() + limit_s + (_STRICT_GRACE_S if strict else _GRACE_S)
         while open_ := [solver for solver, answer in zip(solvers, answers, strict=True) if answer is None]:
-            wait(open_, deadline_s)
+            tick()
+            if not select.select(open_, [], [], _TICK_S)[0]:
+                if time.monotonic() < deadline_s:
+                    continue
+                if strict:
+                    break
+                raise GavotteError("the solver did not finish in time", hint="use --method search")
             for number, solver in enumerate(solvers):
                 if answers[number] is None:
                     answers[number] = answer = solver.receive()
