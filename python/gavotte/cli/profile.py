@@ -10,7 +10,7 @@ from gavotte.cli.options import Json
 from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.formats.app import write_app
 from gavotte.formats.rates import format_bytes
-from gavotte.profile import SOURCES, Profile, Source, parse_task, read_tasks
+from gavotte.profile import NOISE_SHARE, SOURCES, Profile, Source, parse_task, read_tasks
 from gavotte.profile import profile as profile_traffic
 
 profile = typer.Typer(help="Find out which task sends how many bytes to which.", no_args_is_help=True)
@@ -73,8 +73,11 @@ def _command(key: str, source: Source) -> Callable[..., None]:
             write_app(output, found.app)
         if as_json:
             emit_json(_document(found))
+        else:
+            _show(found)
+        _tell_dropped(found, chosen=min_bytes is not None)
+        if as_json:
             return
-        _show(found)
         if output is not None:
             note(f"wrote {output}")
 
@@ -92,6 +95,17 @@ def _document(found: Profile) -> dict[str, object]:
     }
 
 
+def _tell_dropped(found: Profile, *, chosen: bool) -> None:
+    """Says what was left out, and why."""
+    if not found.dropped_pairs:
+        return
+    why = "" if chosen else f", {NOISE_SHARE:.1%} of the largest"
+    note(
+        f"left out {found.dropped_pairs} pairs of less than {format_bytes(found.min_bytes)} each{why}, "
+        f"{format_bytes(found.dropped_bytes)} in all; --min-bytes 1 keeps every pair"
+    )
+
+
 def _show(found: Profile) -> None:
     largest = sorted(found.app.transfer, key=lambda transfer: -transfer.bytes)[:10]
     emit_table(["from", "to", "bytes"], [[t.source, t.target, format_bytes(t.bytes)] for t in largest], words=["to"])
@@ -99,7 +113,7 @@ def _show(found: Profile) -> None:
     from_what = f" from {seen['packets']} packets in {seen['span_s']:.1f} s" if "packets" in seen else ""
     note(
         f"{len(found.app.task)} tasks, {len(found.app.transfer)} transfers, {format_bytes(found.app.total_bytes)}"
-        f"{from_what}; left out {found.dropped_pairs} pairs with {format_bytes(found.dropped_bytes)} in all"
+        f"{from_what}"
     )
     traffic = found.traffic
     note(

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gavotte.formats.names import HostName
+from gavotte.formats.names import MOST_HOSTS, HostName
 from gavotte.formats.reading import Emitted, parse_json, problem, read_text, validate, write_text
 
 FORMAT = "gavotte/collective/1"
@@ -85,7 +85,7 @@ class Collective(Emitted):
 
     format: Literal["gavotte/collective/1"]
     operation: Operation
-    hosts: Annotated[list[HostName], Field(min_length=1, max_length=4096)]
+    hosts: Annotated[list[HostName], Field(min_length=1, max_length=MOST_HOSTS)]
     bytes: Annotated[int, Field(ge=0)]
     algorithm: str
     stages: Annotated[list[Stage], Field(min_length=1, max_length=2)]

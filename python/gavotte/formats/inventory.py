@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 import tomli_w
 from pydantic import AfterValidator, Field, model_validator
 
-from gavotte.formats.names import HostName, check_unique
+from gavotte.formats.names import MOST_HOSTS, HostName, check_unique
 from gavotte.formats.reading import Written, parse_toml, problem, read_text, validate, write_text
 from gavotte.formats.routes import Route, parse_route
 
@@ -67,7 +67,7 @@ class Inventory(Written):
     format: Literal["gavotte/hosts/1"]
     keys: Annotated[str, Field(min_length=1)] | None = None
     ssh_config: Annotated[str, Field(min_length=1)] | None = None
-    host: Annotated[list[Host], Field(min_length=1, max_length=4096)]
+    host: Annotated[list[Host], Field(min_length=1, max_length=MOST_HOSTS)]
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -14,6 +14,9 @@ from gavotte.formats.reading import problem
 _HOST_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")
 
 
+MOST_HOSTS = 100_000
+"""Of a file: hosts, and each kind of what joins them."""
+
 MAX_NAME = 63
 """Letters of a host's name: what DNS and the kernel take."""
 

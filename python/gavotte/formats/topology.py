@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gavotte.formats.names import HostName, check_known, check_tree, check_unique
+from gavotte.formats.names import MOST_HOSTS, HostName, check_known, check_tree, check_unique
 from gavotte.formats.rates import Rate, Size
 from gavotte.formats.reading import Written, parse_toml, problem, read_text, validate
 
@@ -90,9 +90,9 @@ class Topology(Written):
     """The whole description. Every reference resolves and the switches form one tree."""
 
     format: Literal["gavotte/topology/1"]
-    switch: Annotated[list[Switch], Field(min_length=1, max_length=4096)]
-    machine: Annotated[list[Machine], Field(max_length=4096)] = []
-    host: Annotated[list[Host], Field(min_length=1, max_length=4096)]
+    switch: Annotated[list[Switch], Field(min_length=1, max_length=MOST_HOSTS)]
+    machine: Annotated[list[Machine], Field(max_length=MOST_HOSTS)] = []
+    host: Annotated[list[Host], Field(min_length=1, max_length=MOST_HOSTS)]
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -4,11 +4,12 @@ Each source of traffic is one file in `sources` and returns one `Traffic`; `prof
 """
 
 from gavotte.profile.naming import parse_task, read_tasks
-from gavotte.profile.profiling import Profile, app_of, profile
+from gavotte.profile.profiling import NOISE_SHARE, Profile, app_of, profile
 from gavotte.profile.sources import SOURCES, Source
 from gavotte.profile.traffic import Count, Span, Traffic
 
 __all__ = [
+    "NOISE_SHARE",
     "SOURCES",
     "Count",
     "Profile",
