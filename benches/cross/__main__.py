@@ -24,6 +24,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0, help="steady: of one connection")
     parser.add_argument("--figures", nargs="+", choices=("a", "b"), default=["a", "b"], help="onoff: of Fig. 4")
     parser.add_argument("--rate", type=float, default=200.0, help="onoff: Mbit/s of the shared link")
+    parser.add_argument("--queue-ms", type=float, default=5.0, help="onoff: before the shared link")
     parser.add_argument("--runs", type=int, default=3, help="onoff: of each figure")
     parser.add_argument("--seed", type=int, default=1, help="onoff: of the first run; the others follow it")
     asked = parser.parse_args()

@@ -30,12 +30,11 @@ SETTLE_S = 2.0
 STEP_S = 0.5
 """Of the rows printed."""
 SOURCES = {"a": 9, "b": 20}
-QUEUE_S = 0.005
 
 
-def cloud_of(figure: str, rate_bps: float) -> Topology:
+def cloud_of(figure: str, rate_bps: float, queue_s: float) -> Topology:
     """Senders at one switch, receivers at the other."""
-    queue = f"{int(rate_bps * QUEUE_S / 8)}b"
+    queue = f"{int(rate_bps * queue_s / 8)}b"
     link = {"rate": f"{int(rate_bps / 10)}bit"} if figure == "b" else {}
     senders = [f"s{i}" for i in range(SOURCES[figure] + 1)]
     return Topology.model_validate(
@@ -63,11 +62,11 @@ def active(logs: list[Path], edges: Floats) -> Floats:
     return total
 
 
-def watched(figure: str, rate_bps: float, seed: int) -> tuple[CrossTraffic, Floats]:
+def watched(figure: str, rate_bps: float, queue_s: float, seed: int) -> tuple[CrossTraffic, Floats]:
     """The estimate, and the truth in its windows."""
     program = [sys.executable, str(Path(__file__).with_name("source.py"))]
     with (
-        lab.session(cloud_of(figure, rate_bps), source="bench-cross") as session,
+        lab.session(cloud_of(figure, rate_bps, queue_s), source="bench-cross") as session,
         tempfile.TemporaryDirectory() as kept,
     ):
         inventory = read_inventory(session.hosts_file)
@@ -98,14 +97,17 @@ def main(asked: argparse.Namespace) -> None:
         floor = 9.0 if figure == "b" else 0.0
         errors, after = [], []
         for seed in range(asked.seed, asked.seed + asked.runs):
-            found, truth = watched(figure, rate, seed)
+            found, truth = watched(figure, rate, asked.queue_ms / 1000, seed)
             told = np.maximum(truth, floor)
             errors.append(float(np.abs(found.connections - told).mean()))
             rows = round(STEP_S / (found.time_s[1] - found.time_s[0]))
             whole = len(truth) // rows * rows
-            time_s, actual, estimate = (
-                each[:whole].reshape(-1, rows).mean(axis=1) for each in (found.time_s, truth, found.connections)
+            # Of a longer window's rate: a mean of c would be that of its emptiest moments.
+            share = 1 / (found.connections + 1)
+            time_s, actual, share = (
+                each[:whole].reshape(-1, rows).mean(axis=1) for each in (found.time_s, truth, share)
             )
+            estimate = 1 / share - 1
             after.append(float(np.abs(estimate - np.maximum(actual, floor)).mean()))
             print(
                 f"\nFig. 4 {figure}, seed {seed}: {SOURCES[figure]} sources, on and off for {MEAN_S:g} s in the mean, link "
