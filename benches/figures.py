@@ -96,7 +96,10 @@ def draw(figure: Figure, path: Path) -> None:
         if lines:
             axes.set_xlabel(figure["columns"][0].replace("`", ""))
             axes.set_ylabel(plot["unit"])
-            axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+            if plot.get("scale") != "log":
+                axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
+            if plot.get("across") == "log":
+                axes.set_xscale("log")
         else:
             axes.set_yticks(range(len(rows)), [textwrap.fill(row[0].replace("`", ""), LABEL) for row in rows])
             axes.invert_yaxis()
