@@ -3,8 +3,11 @@
 //! [`Fabric`] says which limited links lie between two ports. [`shuffle`] gives the flows of one transfer rates at which
 //! all end together, as early as any schedule could end them.
 //!
+//! [`broadcast`] has all that agents and controller decide while one object goes to many hosts.
+//!
 //! Units: bit/s, bytes and seconds.
 
+pub mod broadcast;
 mod fabric;
 pub mod shuffle;
 

@@ -1,0 +1,86 @@
+//! How an object is cut into blocks.
+
+/// Largest block.
+pub const MAX_BLOCK_BYTES: u32 = 4 << 20;
+/// Smallest block, but for an object that is smaller.
+pub const MIN_BLOCK_BYTES: u32 = 16 << 10;
+/// Most blocks of an object: their hashes go to each agent in one message.
+pub const MAX_BLOCKS: u64 = 100_000;
+/// An object is cut into so many blocks where their size allows.
+const WANTED_BLOCKS: u64 = 128;
+
+/// The blocks of an object. All are of one size but the last, which may be shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    bytes: u64,
+    block_bytes: u32,
+}
+
+impl Layout {
+    /// Cuts `bytes` bytes; `None` when a block would be empty or there would be too many.
+    pub fn new(bytes: u64, block_bytes: u32) -> Option<Self> {
+        let layout = Self { bytes, block_bytes };
+        let fine = block_bytes > 0 && bytes.div_ceil(u64::from(block_bytes)) <= MAX_BLOCKS;
+        fine.then_some(layout)
+    }
+
+    /// A size of blocks that suits an object.
+    pub fn block_bytes_for(bytes: u64) -> u32 {
+        let wanted = (bytes / WANTED_BLOCKS).next_power_of_two();
+        let least = bytes.div_ceil(MAX_BLOCKS).next_power_of_two();
+        let most = u64::from(MAX_BLOCK_BYTES).max(least);
+        wanted.clamp(u64::from(MIN_BLOCK_BYTES), most).min(1 << 31) as u32
+    }
+
+    /// Bytes of the object.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes of each block but the last.
+    pub fn block_bytes(&self) -> u32 {
+        self.block_bytes
+    }
+
+    /// How many blocks there are.
+    pub fn count(&self) -> u32 {
+        self.bytes.div_ceil(u64::from(self.block_bytes)) as u32
+    }
+
+    /// Where a block begins in the object.
+    pub fn offset(&self, block: u32) -> u64 {
+        u64::from(block) * u64::from(self.block_bytes)
+    }
+
+    /// Bytes of a block.
+    pub fn length(&self, block: u32) -> u32 {
+        let left = self.bytes.saturating_sub(self.offset(block));
+        left.min(u64::from(self.block_bytes)) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn blocks_cover_the_object(bytes in 0u64..1 << 45) {
+            let layout = Layout::new(bytes, Layout::block_bytes_for(bytes)).unwrap();
+            let count = layout.count();
+            if count > 0 {
+                prop_assert_eq!(layout.offset(count - 1) + u64::from(layout.length(count - 1)), bytes);
+                prop_assert!(layout.length(count - 1) > 0);
+            }
+            prop_assert_eq!(layout.length(count), 0);
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert_eq!(Layout::new(1, 0), None);
+        assert_eq!(Layout::new(u64::MAX, 1), None);
+        assert_eq!(Layout::new(0, 1).unwrap().count(), 0);
+    }
+}
