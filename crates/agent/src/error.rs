@@ -52,6 +52,17 @@ pub enum WorkError {
         /// What the system said.
         source: io::Error,
     },
+    /// A file of this host cannot be read or written.
+    #[error("{path}: {problem}")]
+    File {
+        /// The file.
+        path: String,
+        /// What is wrong with it, in words.
+        problem: String,
+    },
+    /// No job of that name.
+    #[error("no broadcast with that id is under way here")]
+    UnknownJob,
     /// A deadline passed.
     #[error("{operation}: timed out after {} s", limit.as_secs_f64())]
     Late {
@@ -98,6 +109,8 @@ impl WorkError {
     pub fn failure(&self) -> Failure {
         match self {
             Self::UnknownPeer(_) | Self::Request(_) | Self::Shape(_) => Failure::Invalid,
+            Self::File { .. } => Failure::File,
+            Self::UnknownJob => Failure::UnknownJob,
             Self::Budget(_) => Failure::OverBudget,
             Self::Lacking(_) => Failure::Lacking,
             Self::Late { operation, .. } if [CONNECT, GREET, READY].contains(operation) => Failure::Unreachable,

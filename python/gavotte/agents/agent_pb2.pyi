@@ -29,6 +29,7 @@ class Failure(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FAILURE_UNKNOWN_JOB: _ClassVar[Failure]
     FAILURE_NOT_READY: _ClassVar[Failure]
     FAILURE_FULL: _ClassVar[Failure]
+    FAILURE_FILE: _ClassVar[Failure]
 
 class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -80,6 +81,7 @@ FAILURE_EXISTS: Failure
 FAILURE_UNKNOWN_JOB: Failure
 FAILURE_NOT_READY: Failure
 FAILURE_FULL: Failure
+FAILURE_FILE: Failure
 MODE_EXCLUSIVE: Mode
 MODE_SHARED: Mode
 JOB_STATE_CONNECTING: JobState
@@ -688,3 +690,119 @@ class ReleaseReply(_message.Message):
     BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
     bytes_sent: int
     def __init__(self, bytes_sent: _Optional[int] = ...) -> None: ...
+
+class ManifestRequest(_message.Message):
+    __slots__ = ("run_id", "path", "block_bytes")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    path: str
+    block_bytes: int
+    def __init__(self, run_id: _Optional[str] = ..., path: _Optional[str] = ..., block_bytes: _Optional[int] = ...) -> None: ...
+
+class ManifestReply(_message.Message):
+    __slots__ = ("bytes", "block_bytes", "hashes", "mode")
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    HASHES_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    bytes: int
+    block_bytes: int
+    hashes: bytes
+    mode: int
+    def __init__(self, bytes: _Optional[int] = ..., block_bytes: _Optional[int] = ..., hashes: _Optional[bytes] = ..., mode: _Optional[int] = ...) -> None: ...
+
+class BroadcastRequest(_message.Message):
+    __slots__ = ("run_id", "broadcast_id", "path", "source", "manifest", "piece_bytes", "report_s", "congestion")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    BROADCAST_ID_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    PIECE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REPORT_S_FIELD_NUMBER: _ClassVar[int]
+    CONGESTION_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    broadcast_id: str
+    path: str
+    source: bool
+    manifest: ManifestReply
+    piece_bytes: int
+    report_s: float
+    congestion: str
+    def __init__(self, run_id: _Optional[str] = ..., broadcast_id: _Optional[str] = ..., path: _Optional[str] = ..., source: bool = ..., manifest: _Optional[_Union[ManifestReply, _Mapping]] = ..., piece_bytes: _Optional[int] = ..., report_s: _Optional[float] = ..., congestion: _Optional[str] = ...) -> None: ...
+
+class Feed(_message.Message):
+    __slots__ = ("parent", "blocks", "pace_bps")
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    PACE_BPS_FIELD_NUMBER: _ClassVar[int]
+    parent: str
+    blocks: bytes
+    pace_bps: int
+    def __init__(self, parent: _Optional[str] = ..., blocks: _Optional[bytes] = ..., pace_bps: _Optional[int] = ...) -> None: ...
+
+class SpliceRequest(_message.Message):
+    __slots__ = ("run_id", "broadcast_id", "feeds")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    BROADCAST_ID_FIELD_NUMBER: _ClassVar[int]
+    FEEDS_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    broadcast_id: str
+    feeds: _containers.RepeatedCompositeFieldContainer[Feed]
+    def __init__(self, run_id: _Optional[str] = ..., broadcast_id: _Optional[str] = ..., feeds: _Optional[_Iterable[_Union[Feed, _Mapping]]] = ...) -> None: ...
+
+class SpliceReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Holding(_message.Message):
+    __slots__ = ("have", "bytes", "sent_bytes", "bad_blocks")
+    HAVE_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    SENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    BAD_BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    have: bytes
+    bytes: int
+    sent_bytes: int
+    bad_blocks: int
+    def __init__(self, have: _Optional[bytes] = ..., bytes: _Optional[int] = ..., sent_bytes: _Optional[int] = ..., bad_blocks: _Optional[int] = ...) -> None: ...
+
+class FeedBroken(_message.Message):
+    __slots__ = ("parent", "error", "failure")
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    parent: str
+    error: str
+    failure: Failure
+    def __init__(self, parent: _Optional[str] = ..., error: _Optional[str] = ..., failure: _Optional[_Union[Failure, str]] = ...) -> None: ...
+
+class BroadcastFailed(_message.Message):
+    __slots__ = ("error", "failure")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    error: str
+    failure: Failure
+    def __init__(self, error: _Optional[str] = ..., failure: _Optional[_Union[Failure, str]] = ...) -> None: ...
+
+class Kept(_message.Message):
+    __slots__ = ("checksum",)
+    CHECKSUM_FIELD_NUMBER: _ClassVar[int]
+    checksum: bytes
+    def __init__(self, checksum: _Optional[bytes] = ...) -> None: ...
+
+class BroadcastReply(_message.Message):
+    __slots__ = ("opened", "progress", "broken", "kept", "failed")
+    OPENED_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    BROKEN_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    opened: Holding
+    progress: Holding
+    broken: FeedBroken
+    kept: Kept
+    failed: BroadcastFailed
+    def __init__(self, opened: _Optional[_Union[Holding, _Mapping]] = ..., progress: _Optional[_Union[Holding, _Mapping]] = ..., broken: _Optional[_Union[FeedBroken, _Mapping]] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ..., failed: _Optional[_Union[BroadcastFailed, _Mapping]] = ...) -> None: ...

@@ -74,6 +74,21 @@ class AgentStub(object):
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.PaceRequest.SerializeToString,
                 response_deserializer=gavotte_dot_agents_dot_agent__pb2.PaceReply.FromString,
                 _registered_method=True)
+        self.Manifest = channel.unary_unary(
+                '/gavotte.agents.Agent/Manifest',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.ManifestRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.ManifestReply.FromString,
+                _registered_method=True)
+        self.Broadcast = channel.unary_stream(
+                '/gavotte.agents.Agent/Broadcast',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.BroadcastRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.BroadcastReply.FromString,
+                _registered_method=True)
+        self.Splice = channel.unary_unary(
+                '/gavotte.agents.Agent/Splice',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.SpliceRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.SpliceReply.FromString,
+                _registered_method=True)
         self.Drop = channel.unary_unary(
                 '/gavotte.agents.Agent/Drop',
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.DropRequest.SerializeToString,
@@ -157,6 +172,28 @@ class AgentServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Manifest(self, request, context):
+        """Reads a file of the host and tells how it is cut into blocks, with the hash of each.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Broadcast(self, request, context):
+        """Takes part in a broadcast for as long as the stream stays open: opens the host's copy, says `opened`, has blocks from those
+        that Splice names and gives them to whoever asks. The source sends nothing before Start.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Splice(self, request, context):
+        """Says anew from whom a host has which blocks.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Drop(self, request, context):
         """Goes on without a peer that has vanished: every probe of this run with it fails at once, now and later, and no round
         waits for it.
@@ -228,6 +265,21 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Pace,
                     request_deserializer=gavotte_dot_agents_dot_agent__pb2.PaceRequest.FromString,
                     response_serializer=gavotte_dot_agents_dot_agent__pb2.PaceReply.SerializeToString,
+            ),
+            'Manifest': grpc.unary_unary_rpc_method_handler(
+                    servicer.Manifest,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.ManifestRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.ManifestReply.SerializeToString,
+            ),
+            'Broadcast': grpc.unary_stream_rpc_method_handler(
+                    servicer.Broadcast,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.BroadcastRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.BroadcastReply.SerializeToString,
+            ),
+            'Splice': grpc.unary_unary_rpc_method_handler(
+                    servicer.Splice,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.SpliceRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.SpliceReply.SerializeToString,
             ),
             'Drop': grpc.unary_unary_rpc_method_handler(
                     servicer.Drop,
@@ -466,6 +518,87 @@ class Agent(object):
             '/gavotte.agents.Agent/Pace',
             gavotte_dot_agents_dot_agent__pb2.PaceRequest.SerializeToString,
             gavotte_dot_agents_dot_agent__pb2.PaceReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Manifest(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavotte.agents.Agent/Manifest',
+            gavotte_dot_agents_dot_agent__pb2.ManifestRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.ManifestReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Broadcast(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/gavotte.agents.Agent/Broadcast',
+            gavotte_dot_agents_dot_agent__pb2.BroadcastRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.BroadcastReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Splice(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavotte.agents.Agent/Splice',
+            gavotte_dot_agents_dot_agent__pb2.SpliceRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.SpliceReply.FromString,
             options,
             channel_credentials,
             insecure,

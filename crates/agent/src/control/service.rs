@@ -10,16 +10,19 @@ use tonic_types::{ErrorDetails, StatusExt};
 use tracing::{Instrument, info, info_span};
 
 use crate::contract::agents::{
-    DropReply, DropRequest, EnrolReply, EnrolRequest, Failure, HealthReply, HealthRequest, LogsReply, LogsRequest,
-    MeasureRequest, Neighbour, PaceReply, PaceRequest, ProbeReply, ReadmitReply, ReadmitRequest, ReleaseReply,
-    ReleaseRequest, RenewReply, RenewRequest, ReplayReply, ReplayRequest, StartReply, StartRequest, StatusReply,
-    StatusRequest, agent_server::Agent,
+    BroadcastReply, BroadcastRequest, DropReply, DropRequest, EnrolReply, EnrolRequest, Failure, HealthReply,
+    HealthRequest, LogsReply, LogsRequest, ManifestReply, ManifestRequest, MeasureRequest, Neighbour, PaceReply,
+    PaceRequest, ProbeReply, ReadmitReply, ReadmitRequest, ReleaseReply, ReleaseRequest, RenewReply, RenewRequest,
+    ReplayReply, ReplayRequest, SpliceReply, SpliceRequest, StartReply, StartRequest, StatusReply, StatusRequest,
+    agent_server::Agent,
 };
 use crate::control::host;
+use crate::error::WorkError;
 use crate::hold::HoldError;
 use crate::hold::jobs::{JobError, Label};
 use crate::log;
 use crate::plane::Plane;
+use crate::work::broadcast;
 use crate::work::replay::{self, MAX_TRANSFERS};
 use crate::work::schedule::{self, Schedule};
 
@@ -66,6 +69,18 @@ impl From<JobError> for Status {
     }
 }
 
+impl From<WorkError> for Status {
+    fn from(error: WorkError) -> Self {
+        let code = match error.failure() {
+            Failure::Invalid => Code::InvalidArgument,
+            Failure::UnknownJob => Code::NotFound,
+            Failure::File => Code::FailedPrecondition,
+            _ => Code::Aborted,
+        };
+        refusal(code, error.failure(), error.to_string(), None)
+    }
+}
+
 /// A status that says by a code why the call was refused, and perhaps a fact to go by, beside the words.
 fn refusal(code: Code, failure: Failure, text: impl Into<String>, fact: Option<(String, String)>) -> Status {
     let text = text.into();
@@ -83,6 +98,7 @@ fn invalid(text: impl Into<String>) -> Status {
 impl Agent for Service {
     type MeasureStream = ReceiverStream<Result<ProbeReply, Status>>;
     type ReplayStream = ReceiverStream<Result<ReplayReply, Status>>;
+    type BroadcastStream = ReceiverStream<Result<BroadcastReply, Status>>;
 
     async fn health(&self, _: Request<HealthRequest>) -> Result<Response<HealthReply>, Status> {
         let holds = self.plane.holds.list();
@@ -168,6 +184,31 @@ impl Agent for Service {
         let hold = self.plane.holds.of(&request.run_id)?;
         hold.jobs.pace(&request.replay_id, paces)?;
         Ok(Response::new(PaceReply {}))
+    }
+
+    async fn manifest(&self, request: Request<ManifestRequest>) -> Result<Response<ManifestReply>, Status> {
+        let request = request.into_inner();
+        let hold = self.plane.holds.of(&request.run_id)?;
+        let manifest = hold.during(broadcast::manifest(&request)).await?;
+        Ok(Response::new(manifest))
+    }
+
+    async fn broadcast(&self, request: Request<BroadcastRequest>) -> Result<Response<Self::BroadcastStream>, Status> {
+        let request = request.into_inner();
+        let hold = self.plane.holds.of(&request.run_id)?;
+        let span = info_span!("broadcast", run = hold.run_id, job = request.broadcast_id);
+        let job = hold.jobs.begin(&request.broadcast_id, "broadcast")?;
+        let part = broadcast::Part::new(&self.plane, &hold, job, request)?;
+        let (replies, stream) = mpsc::channel(PENDING_REPLIES);
+        tokio::spawn(part.run(replies).instrument(span));
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn splice(&self, request: Request<SpliceRequest>) -> Result<Response<SpliceReply>, Status> {
+        let request = request.into_inner();
+        let hold = self.plane.holds.of(&request.run_id)?;
+        broadcast::splice(&hold, request)?;
+        Ok(Response::new(SpliceReply {}))
     }
 
     async fn drop(&self, request: Request<DropRequest>) -> Result<Response<DropReply>, Status> {

@@ -7,6 +7,7 @@ pub mod peers;
 pub mod registry;
 pub mod rounds;
 pub mod secret;
+pub mod shelf;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ use crate::hold::jobs::{All, Job, JobError, Jobs, Label, State};
 use crate::hold::peers::Peers;
 use crate::hold::rounds::Rounds;
 use crate::hold::secret::Secret;
+use crate::hold::shelf::Shelf;
 
 /// Most characters of what a run says of itself.
 const MAX_LABEL: usize = 100;
@@ -93,6 +95,8 @@ pub struct Hold {
     pub dropped: Dropped,
     /// What it has running.
     pub jobs: Jobs,
+    /// What its jobs keep for peers that ask for it.
+    pub shelf: Shelf,
     exclusive: bool,
     opened: Instant,
     ends: Instant,
@@ -145,6 +149,7 @@ impl Hold {
             rounds: Rounds::default(),
             dropped: Dropped::default(),
             jobs: Jobs::new(label, all),
+            shelf: Shelf::default(),
             peers,
             exclusive,
             opened,

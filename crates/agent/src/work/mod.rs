@@ -1,5 +1,6 @@
 //! What agents do with each other: one module a kind of work, each named once more, in [`kind`] or [`errand`].
 
+pub mod broadcast;
 pub mod bulk;
 pub mod cpu;
 pub mod echo;
@@ -57,6 +58,11 @@ pub fn errand(work: Option<Work>) -> Errand {
             round: None,
             patience: None,
             answer: Ok(Box::new(replay::Incoming::new(transfer.bytes))),
+        },
+        Some(Work::Subscribe(subscribe)) => Errand {
+            round: None,
+            patience: Some(broadcast::PATIENCE),
+            answer: Ok(Box::new(broadcast::Subscription::new(subscribe))),
         },
         Some(Work::Excuse(excuse)) => Errand {
             round: Some(excuse.round),

@@ -1,0 +1,68 @@
+//! What a run's jobs keep for peers that ask for it, by the job's name.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+type Thing = Arc<dyn Any + Send + Sync>;
+
+/// Things by name; each stays until the [`Place`] that was got for it is dropped.
+#[derive(Clone, Default)]
+pub struct Shelf(Arc<Mutex<BTreeMap<String, Thing>>>);
+
+impl Shelf {
+    /// Puts a thing there. The name must be free, as the job's is.
+    pub fn put<T: Any + Send + Sync>(&self, name: &str, thing: Arc<T>) -> Place {
+        self.lock().insert(name.to_owned(), thing);
+        Place {
+            shelf: self.clone(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// The thing of that name, if it is there and of that type.
+    pub fn get<T: Any + Send + Sync>(&self, name: &str) -> Option<Arc<T>> {
+        let thing = self.lock().get(name).cloned();
+        thing.and_then(|thing| thing.downcast().ok())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Thing>> {
+        // Nothing can panic while the lock is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Shelf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.lock().keys()).finish()
+    }
+}
+
+/// A thing's place on the shelf, cleared when this is dropped.
+#[derive(Debug)]
+pub struct Place {
+    shelf: Shelf,
+    name: String,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shelf.lock().remove(&self.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thing_stays_as_long_as_its_place() {
+        let shelf = Shelf::default();
+        let place = shelf.put("one", Arc::new(7u32));
+        assert_eq!(shelf.get::<u32>("one").as_deref(), Some(&7));
+        assert!(shelf.get::<u64>("one").is_none() && shelf.get::<u32>("two").is_none());
+        drop(place);
+        assert!(shelf.get::<u32>("one").is_none());
+    }
+}

@@ -1,0 +1,195 @@
+//! A host's part in a broadcast, for as long as its controller listens.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gavotte_swarm::broadcast::layout::Layout;
+use gavotte_swarm::broadcast::replica::{Hash, Replica, checksum};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+use tonic::Status;
+use tracing::{Instrument, info};
+
+use crate::contract::agents::{
+    BroadcastFailed, BroadcastReply, BroadcastRequest, Feed, FeedBroken, Kept, ManifestReply, broadcast_reply::Event,
+};
+use crate::error::WorkError;
+use crate::hold::Hold;
+use crate::hold::jobs::Job;
+use crate::plane::Plane;
+use crate::work::broadcast::feed::Subscriber;
+use crate::work::broadcast::file::Store;
+use crate::work::broadcast::share::Share;
+use crate::work::broadcast::{apart, cut};
+
+/// Bounds of how often a host says how far it is.
+const REPORT_S: std::ops::RangeInclusive<f64> = 0.02..=10.0;
+
+type Replies = mpsc::Sender<Result<BroadcastReply, Status>>;
+
+/// A host's part that has not begun.
+pub struct Part {
+    plane: Arc<Plane>,
+    hold: Arc<Hold>,
+    job: Job,
+    request: BroadcastRequest,
+    layout: Layout,
+    hashes: Vec<Hash>,
+}
+
+/// The feeds under way by parent.
+#[derive(Default)]
+struct Feeds {
+    tasks: JoinSet<(String, Result<(), WorkError>)>,
+    open: BTreeMap<String, (watch::Sender<Feed>, tokio::task::AbortHandle)>,
+}
+
+impl Part {
+    /// Checks what is asked.
+    ///
+    /// # Errors
+    /// When it makes no sense.
+    pub fn new(plane: &Arc<Plane>, hold: &Arc<Hold>, job: Job, request: BroadcastRequest) -> Result<Self, WorkError> {
+        let (layout, hashes) = cut(request.manifest.as_ref().unwrap_or(&ManifestReply::default()))?;
+        if !request.report_s.is_finite() {
+            return Err(WorkError::Request(format!("report_s: not {}", request.report_s)));
+        }
+        Ok(Self {
+            plane: Arc::clone(plane),
+            hold: Arc::clone(hold),
+            job,
+            request,
+            layout,
+            hashes,
+        })
+    }
+
+    /// Takes part until the controller has gone or the hold is over.
+    pub async fn run(self, replies: Replies) {
+        let hold = Arc::clone(&self.hold);
+        let working = hold.during(self.work(&replies));
+        let result = tokio::select! {
+            result = working => result,
+            () = replies.closed() => Ok(()),
+        };
+        if let Err(error) = result {
+            info!(%error, "takes no part any more");
+            let mut failed = BroadcastFailed {
+                error: error.to_string(),
+                ..BroadcastFailed::default()
+            };
+            failed.set_failure(error.failure());
+            // Whoever listens may be gone.
+            let _ = say(&replies, Event::Failed(failed)).await;
+        }
+    }
+
+    async fn work(self, replies: &Replies) -> Result<(), WorkError> {
+        let share = Arc::new(self.open().await?);
+        let _place = self.hold.shelf.put(&self.request.broadcast_id, Arc::clone(&share));
+        if self.request.source {
+            self.job.ready();
+        } else {
+            self.job.run();
+        }
+        info!(path = self.request.path, bytes = self.layout.bytes(), "takes part");
+        let mut opened = Some(Event::Opened(share.holding()));
+        let mut kept = self.request.source;
+        let mut asked = share.feeds();
+        let mut whole = share.whole();
+        let mut feeds = Feeds::default();
+        let period = self.request.report_s.clamp(*REPORT_S.start(), *REPORT_S.end());
+        let mut ticks = tokio::time::interval(Duration::from_secs_f64(period));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            if let Some(event) = opened.take() {
+                say(replies, event).await?;
+            }
+            if !kept && *whole.borrow_and_update() {
+                share.keep()?;
+                kept = true;
+                say(replies, Event::Progress(share.holding())).await?;
+                let checksum = checksum(&self.hashes).to_vec();
+                say(replies, Event::Kept(Kept { checksum })).await?;
+                info!("has all of it");
+            }
+            tokio::select! {
+                Ok(()) = asked.changed() => {
+                    let wanted = asked.borrow_and_update().clone();
+                    self.splice(&share, &mut feeds, wanted);
+                }
+                Ok(()) = whole.changed(), if !kept => {}
+                Some(ended) = feeds.tasks.join_next() => {
+                    if let Ok((parent, Err(error))) = ended {
+                        feeds.open.remove(&parent);
+                        if matches!(error, WorkError::File { .. }) {
+                            return Err(error);
+                        }
+                        info!(parent, %error, "no more comes from a parent");
+                        let mut broken = FeedBroken { parent, error: error.to_string(), ..FeedBroken::default() };
+                        broken.set_failure(error.failure());
+                        say(replies, Event::Broken(broken)).await?;
+                    }
+                }
+                _ = ticks.tick() => say(replies, Event::Progress(share.holding())).await?,
+            }
+        }
+    }
+
+    async fn open(&self) -> Result<Share, WorkError> {
+        let mut replica = Replica::new(self.layout, self.hashes.clone())
+            .ok_or_else(|| WorkError::Request("manifest: not one hash a block".into()))?;
+        let (path, source) = (self.request.path.clone(), self.request.source);
+        let manifest = self.request.manifest.clone().unwrap_or_default();
+        let opening = apart(move || {
+            let store = if source {
+                replica.own();
+                Store::source(&path, &manifest)?
+            } else {
+                Store::copy(&path, &manifest, &mut replica)?
+            };
+            Ok((store, replica))
+        });
+        let (store, replica) = opening.await?;
+        Ok(Share::new(store, replica, self.request.piece_bytes, self.job.watch()))
+    }
+
+    /// Goes over to other feeds. One from the same parent goes on.
+    fn splice(&self, share: &Arc<Share>, feeds: &mut Feeds, wanted: Vec<Feed>) {
+        let mut wanted: BTreeMap<String, Feed> = wanted.into_iter().map(|feed| (feed.parent.clone(), feed)).collect();
+        feeds.open.retain(|parent, (current, task)| {
+            let Some(feed) = wanted.remove(parent) else {
+                task.abort();
+                return false;
+            };
+            current.send_if_modified(|current| {
+                let changed = *current != feed;
+                *current = feed;
+                changed
+            });
+            true
+        });
+        for (parent, feed) in wanted {
+            let subscriber = Subscriber {
+                plane: Arc::clone(&self.plane),
+                hold: Arc::clone(&self.hold),
+                share: Arc::clone(share),
+                broadcast_id: self.request.broadcast_id.clone(),
+                congestion: self.request.congestion.clone(),
+                parent: parent.clone(),
+            };
+            let (current, feed) = watch::channel(feed);
+            let name = parent.clone();
+            let work = async move { (name, subscriber.run(feed).await) };
+            let task = feeds.tasks.spawn(work.in_current_span());
+            feeds.open.insert(parent, (current, task));
+        }
+    }
+}
+
+async fn say(replies: &Replies, event: Event) -> Result<(), WorkError> {
+    let sent = replies.send(Ok(BroadcastReply { event: Some(event) })).await;
+    sent.map_err(|_| WorkError::Over)
+}

@@ -1,0 +1,154 @@
+//! A host's share in a broadcast: what it has of the object and where, and whom it has the rest from.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gavotte_swarm::broadcast::blocks::Blocks;
+use gavotte_swarm::broadcast::layout::Layout;
+use gavotte_swarm::broadcast::replica::{Replica, Taken};
+use gavotte_swarm::broadcast::serving::{Piece, Serving};
+use tokio::sync::watch;
+
+use crate::contract::agents::{Feed, Holding};
+use crate::error::WorkError;
+use crate::hold::jobs::State;
+use crate::work::broadcast::file::Store;
+
+/// Most bytes of one piece: what many small ones cost is spared where much is there to send.
+const MOST: u32 = 64 << 10;
+
+/// What a host has of an object.
+#[derive(Debug)]
+pub(super) struct Share {
+    store: Store,
+    layout: Layout,
+    piece_bytes: u32,
+    replica: Mutex<Replica>,
+    grown: watch::Sender<u64>,
+    whole: watch::Sender<bool>,
+    feeds: watch::Sender<Vec<Feed>>,
+    state: watch::Receiver<State>,
+    sent_bytes: AtomicU64,
+    bad_blocks: AtomicU64,
+}
+
+impl Share {
+    pub(super) fn new(store: Store, replica: Replica, piece_bytes: u32, state: watch::Receiver<State>) -> Self {
+        Self {
+            store,
+            layout: replica.layout(),
+            whole: watch::Sender::new(replica.is_whole()),
+            piece_bytes: piece_bytes.clamp(1, MOST),
+            replica: Mutex::new(replica),
+            grown: watch::Sender::new(0),
+            feeds: watch::Sender::new(Vec::new()),
+            state,
+            sent_bytes: AtomicU64::new(0),
+            bad_blocks: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn splice(&self, feeds: Vec<Feed>) {
+        self.feeds.send_replace(feeds);
+    }
+
+    pub(super) fn feeds(&self) -> watch::Receiver<Vec<Feed>> {
+        self.feeds.subscribe()
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Its blocks, counted anew whenever there is more of any.
+    pub(super) fn grown(&self) -> watch::Receiver<u64> {
+        self.grown.subscribe()
+    }
+
+    /// Whether all of it is there.
+    pub(super) fn whole(&self) -> watch::Receiver<bool> {
+        self.whole.subscribe()
+    }
+
+    /// Returns when it may send.
+    pub(super) async fn started(&self) {
+        let mut state = self.state.clone();
+        // An end of the job ends the hold's subscriptions, too.
+        let _ = state.wait_for(|state| matches!(state, State::Running(_))).await;
+    }
+
+    pub(super) fn holding(&self) -> Holding {
+        let replica = self.replica();
+        Holding {
+            have: replica.have().to_bytes(),
+            bytes: replica.bytes(),
+            sent_bytes: self.sent_bytes.load(Ordering::Relaxed),
+            bad_blocks: self.bad_blocks.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(super) fn have(&self) -> Blocks {
+        self.replica().have().clone()
+    }
+
+    pub(super) fn filled(&self, block: u32) -> u32 {
+        self.replica().filled(block)
+    }
+
+    /// Takes a piece that came. What is not next of its block is told, and left.
+    pub(super) fn take(&self, block: u32, offset: u32, bytes: &[u8]) -> Result<Taken, WorkError> {
+        let mut replica = self.replica();
+        if !replica.is_next(block, offset, bytes.len() as u32) {
+            return Ok(Taken::Ignored);
+        }
+        // Before it counts as there, since it is then read to be passed on.
+        self.store.write(self.layout.offset(block) + u64::from(offset), bytes)?;
+        let taken = replica.take(block, offset, bytes);
+        let whole = taken == Taken::Whole && replica.is_whole();
+        drop(replica);
+        let pieces = |bytes: u32| bytes / self.piece_bytes;
+        match taken {
+            Taken::Ignored => {}
+            Taken::Bad => {
+                self.bad_blocks.fetch_add(1, Ordering::Relaxed);
+            }
+            Taken::Grew if pieces(offset) == pieces(offset + bytes.len() as u32) => {}
+            Taken::Grew | Taken::Whole => self.grown.send_modify(|times| *times += 1),
+        }
+        if whole {
+            self.whole.send_replace(true);
+        }
+        Ok(taken)
+    }
+
+    /// What to send next to one who wants these, read into `buffer` behind its first `header` bytes.
+    pub(super) fn next(
+        &self,
+        serving: &mut Serving,
+        header: usize,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<Piece>, WorkError> {
+        let length = |block| self.layout.length(block);
+        let piece = {
+            let replica = self.replica();
+            serving.next(|block| replica.filled(block), length, self.piece_bytes, MOST)
+        };
+        let Some(piece) = piece else { return Ok(None) };
+        buffer.resize(header + piece.length as usize, 0);
+        let offset = self.layout.offset(piece.block) + u64::from(piece.offset);
+        self.store.read(offset, &mut buffer[header..])?;
+        serving.sent(piece, length(piece.block));
+        self.sent_bytes.fetch_add(u64::from(piece.length), Ordering::Relaxed);
+        Ok(Some(piece))
+    }
+
+    /// Gives a whole copy its name.
+    pub(super) fn keep(&self) -> Result<(), WorkError> {
+        self.store.keep()
+    }
+
+    fn replica(&self) -> MutexGuard<'_, Replica> {
+        // Nothing can panic while the lock is held half-way through a change.
+        self.replica.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

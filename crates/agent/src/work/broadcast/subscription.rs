@@ -1,0 +1,133 @@
+//! The parent's side: sends what a subscriber wants as soon as it is there.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gavotte_probe::sockets::tcp;
+use gavotte_swarm::broadcast::serving::Serving;
+use tokio::io::AsyncWriteExt;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::sync::Notify;
+use tonic::async_trait;
+use tracing::debug;
+
+use crate::contract::data::{Subscribe, Want};
+use crate::error::{FrameError, HandshakeError, WorkError};
+use crate::plane::handshake::Channel;
+use crate::work::broadcast::feed::HEADER_BYTES;
+use crate::work::broadcast::share::Share;
+use crate::work::kind::Answer;
+use crate::work::visit::Visit;
+
+/// Bytes that the kernel may hold unsent, so that what is wanted anew need not wait behind what was.
+const BACKLOG_BYTES: u32 = 128 << 10;
+/// Bytes set aside of the hold's budget at a time.
+const STEP_BYTES: u64 = 4 << 20;
+
+/// Someone who wants blocks.
+pub struct Subscription(Subscribe);
+
+impl Subscription {
+    /// As it was asked for.
+    pub fn new(asked: Subscribe) -> Self {
+        Self(asked)
+    }
+}
+
+#[async_trait]
+impl Answer for Subscription {
+    async fn answer(&self, visit: &mut Visit) -> Result<(), WorkError> {
+        let hold = Arc::clone(&visit.guest.hold);
+        let share = hold.shelf.get::<Share>(&self.0.broadcast_id);
+        let share = share.ok_or(WorkError::UnknownJob)?;
+        visit.welcome(0).await?;
+        let connection = &mut visit.guest.connection;
+        if let Err(error) = tcp::set_backlog(&connection.stream, BACKLOG_BYTES) {
+            debug!(%error, "its backlog has no bound");
+        }
+        let wanted = Wanted::default();
+        let (reader, writer) = connection.stream.split();
+        tokio::select! {
+            heard = listen(reader, &mut connection.channel, &share, &wanted) => heard,
+            sent = send(writer, &share, &wanted, &hold.budget) => sent,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Wanted {
+    serving: Mutex<Serving>,
+    changed: Notify,
+}
+
+impl Wanted {
+    fn with<T>(&self, what: impl FnOnce(&mut Serving) -> T) -> T {
+        what(&mut self.serving.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+async fn listen(
+    mut stream: ReadHalf<'_>,
+    channel: &mut Channel,
+    share: &Share,
+    wanted: &Wanted,
+) -> Result<(), WorkError> {
+    let count = share.layout().count();
+    loop {
+        let want: Want = match channel.receive(&mut stream).await {
+            Ok(want) => want,
+            // It has all that it wants, or has gone elsewhere.
+            Err(HandshakeError::Frame(FrameError::Closed)) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        if let Err(error) = tcp::set_pace(stream.as_ref(), want.pace_bps) {
+            debug!(%error, "goes without a pace");
+        }
+        wanted.with(|serving| {
+            for span in &want.unwanted {
+                let end = span.first.saturating_add(span.count).min(count);
+                (span.first..end).for_each(|block| serving.forgo(block));
+            }
+            for span in &want.wanted {
+                let end = span.first.saturating_add(span.count).min(count);
+                for block in span.first..end {
+                    serving.want(block, if block == span.first { span.offset } else { 0 });
+                }
+            }
+        });
+        wanted.changed.notify_one();
+    }
+}
+
+async fn send(
+    mut stream: WriteHalf<'_>,
+    share: &Share,
+    wanted: &Wanted,
+    budget: &crate::hold::budget::Allowance,
+) -> Result<(), WorkError> {
+    share.started().await;
+    let mut grown = share.grown();
+    let mut reservation = budget.reserve(0)?;
+    let mut buffer = Vec::new();
+    loop {
+        grown.mark_unchanged();
+        let piece = wanted.with(|serving| share.next(serving, HEADER_BYTES, &mut buffer))?;
+        let Some(piece) = piece else {
+            tokio::select! {
+                _ = grown.changed() => {}
+                () = wanted.changed.notified() => {}
+            }
+            continue;
+        };
+        let mut left = u64::from(piece.length);
+        while left > 0 {
+            reservation.top_up(STEP_BYTES)?;
+            let step = left.min(reservation.unspent());
+            reservation.spend(step);
+            left -= step;
+        }
+        for (at, number) in [piece.block, piece.offset, piece.length].into_iter().enumerate() {
+            buffer[4 * at..4 * at + 4].copy_from_slice(&number.to_be_bytes());
+        }
+        stream.write_all(&buffer).await.map_err(WorkError::io("send"))?;
+    }
+}

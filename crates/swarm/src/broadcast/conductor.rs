@@ -1,0 +1,530 @@
+//! Who has which blocks from whom while a broadcast runs: changed around hosts that die, fall silent or fall behind.
+//!
+//! The controller tells what it hears from the agents, and hands on [`Conductor::changes`].
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::blocks::Blocks;
+use super::ground::Ground;
+use super::layout::Layout;
+use super::mechanism::Mechanism;
+use super::mesh::Shares;
+use super::tree::Tree;
+
+/// A host to which nothing comes for so long, though its parent has more, is cut off from it.
+const STALL_S: f64 = 2.0;
+/// Rates are judged over so long.
+const WINDOW_S: f64 = 1.5;
+/// A host is slow when it gets less than this share of what its parent gets or should send.
+const SLOW: f64 = 0.6;
+/// And falls behind when it would take so long to catch up.
+const BEHIND_S: f64 = 1.0;
+/// After a change, rates are left alone for so long.
+const SETTLE_S: f64 = 2.0;
+/// So many broken subscriptions, and a host cannot be reached.
+const BREAKS: u32 = 4;
+/// How long blocks may still arrive after the source has died.
+const LAST_WORDS_S: f64 = 2.0;
+/// A mesh's flows may be this much faster than they need be.
+const HEADROOM: f64 = 1.02;
+
+/// Blocks that a host is to have from one parent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Feed {
+    /// The parent.
+    pub parent: usize,
+    /// The blocks.
+    pub blocks: Blocks,
+    /// How fast; infinite for no limit.
+    pub pace_bps: f64,
+}
+
+/// How a host stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has not opened its copy.
+    Expected,
+    /// It takes part.
+    Live,
+    /// It has all.
+    Kept,
+    /// It is out, and why.
+    Lost(String),
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    standing: Standing,
+    have: Blocks,
+    /// When, and how many bytes it had.
+    marks: VecDeque<(f64, u64)>,
+    grew_s: f64,
+    demoted: bool,
+    gone: bool,
+    breaks: BTreeMap<usize, u32>,
+    last_break: String,
+}
+
+impl Node {
+    fn bytes(&self) -> u64 {
+        self.marks.back().map_or(0, |(_, bytes)| *bytes)
+    }
+
+    /// Bytes a second over the window; none while it has not been watched for so long.
+    fn rate(&self) -> Option<f64> {
+        let ((from_s, old), (to_s, new)) = (self.marks.front()?, self.marks.back()?);
+        let seconds = to_s - from_s;
+        (seconds >= 0.8 * WINDOW_S).then(|| (new - old) as f64 / seconds)
+    }
+
+    fn takes_part(&self) -> bool {
+        matches!(self.standing, Standing::Live | Standing::Kept) && !self.gone
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Plan {
+    Tree(Tree),
+    /// Who passes on each block, and what each host may send in all, in bit/s.
+    Mesh(Vec<usize>, f64),
+}
+
+/// One broadcast under way.
+#[derive(Clone, Debug)]
+pub struct Conductor {
+    ground: Ground,
+    layout: Layout,
+    plan: Plan,
+    nodes: Vec<Node>,
+    given: BTreeMap<usize, Vec<Feed>>,
+    avoided: BTreeSet<(usize, usize)>,
+    expected_bytes_per_s: f64,
+    settled_s: f64,
+    /// When the source died, and how many blocks were there among the others when it last changed.
+    orphaned: Option<(f64, u32)>,
+    log: Vec<String>,
+}
+
+impl Conductor {
+    /// A broadcast in which nobody has opened a copy yet. `predicted_s` is how long it should take; infinite when
+    /// nobody knows.
+    pub fn new(ground: Ground, layout: Layout, mechanism: Mechanism, piece_bytes: u32, predicted_s: f64) -> Self {
+        let bytes = layout.bytes();
+        let plan = match mechanism.shape() {
+            Some(shape) => Plan::Tree(Tree::new(shape, &ground, bytes, piece_bytes)),
+            None => {
+                let shares = Shares::new(&ground, bytes);
+                Plan::Mesh(shares.assign(layout.count()), shares.seconds)
+            }
+        };
+        let node = Node {
+            standing: Standing::Expected,
+            have: Blocks::none(layout.count()),
+            marks: VecDeque::new(),
+            grew_s: 0.0,
+            demoted: false,
+            gone: false,
+            breaks: BTreeMap::new(),
+            last_break: String::new(),
+        };
+        let nodes = vec![node; ground.network().hosts().len()];
+        let expected_bytes_per_s = if predicted_s > 0.0 {
+            bytes as f64 / predicted_s
+        } else {
+            0.0
+        };
+        Self {
+            ground,
+            layout,
+            plan,
+            nodes,
+            given: BTreeMap::new(),
+            avoided: BTreeSet::new(),
+            expected_bytes_per_s,
+            settled_s: 0.0,
+            orphaned: None,
+            log: Vec::new(),
+        }
+    }
+
+    /// Who gives to whom as the plan stands: parent and child. Of a mesh, none.
+    pub fn edges(&self) -> Vec<(usize, usize)> {
+        match &self.plan {
+            Plan::Tree(tree) => tree.edges().collect(),
+            Plan::Mesh(..) => Vec::new(),
+        }
+    }
+
+    /// How a host stands.
+    pub fn standing(&self, host: usize) -> &Standing {
+        &self.nodes[host].standing
+    }
+
+    /// What was changed and why, since the last call.
+    pub fn log(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.log)
+    }
+
+    /// Whether every receiver has all or is lost.
+    pub fn is_over(&self) -> bool {
+        let done = |&host: &usize| matches!(self.nodes[host].standing, Standing::Kept | Standing::Lost(_));
+        self.ground.receivers().iter().all(done)
+    }
+
+    /// Takes that a host has opened its copy, and what was there.
+    pub fn opened(&mut self, host: usize, have: Blocks, bytes: u64, now_s: f64) {
+        if self.nodes[host].standing == Standing::Expected {
+            self.nodes[host].standing = Standing::Live;
+            if let Plan::Tree(tree) = &mut self.plan {
+                tree.join(host);
+            }
+        }
+        self.progress(host, have, bytes, now_s);
+    }
+
+    /// Takes how far a host is.
+    pub fn progress(&mut self, host: usize, have: Blocks, bytes: u64, now_s: f64) {
+        let node = &mut self.nodes[host];
+        if bytes > node.bytes() || node.marks.is_empty() {
+            node.grew_s = now_s;
+        }
+        node.have = have;
+        node.marks.push_back((now_s, bytes));
+        while node.marks.get(1).is_some_and(|(then_s, _)| now_s - then_s >= WINDOW_S) {
+            node.marks.pop_front();
+        }
+    }
+
+    /// Takes that a host has all of it, under its name.
+    pub fn kept(&mut self, host: usize) {
+        let count = self.layout.count();
+        let node = &mut self.nodes[host];
+        if !matches!(node.standing, Standing::Lost(_)) {
+            node.standing = Standing::Kept;
+            node.have = Blocks::all(count);
+        }
+    }
+
+    /// Takes that a host is out of it.
+    pub fn lost(&mut self, host: usize, why: &str, now_s: f64) {
+        let node = &mut self.nodes[host];
+        if node.gone {
+            return;
+        }
+        node.gone = true;
+        let kept = node.standing == Standing::Kept;
+        // Of one that has its whole copy only the help is lost.
+        if !kept || host == self.ground.source() {
+            node.standing = Standing::Lost(why.to_owned());
+            self.log.push(format!("{} is out: {why}", self.name(host)));
+        }
+        self.given.remove(&host);
+        if host == self.ground.source() {
+            self.orphaned = Some((now_s, 0));
+        }
+        self.without(host, now_s);
+    }
+
+    /// Takes that a host can have nothing more from a parent.
+    pub fn broken(&mut self, child: usize, parent: usize, why: &str, now_s: f64) {
+        if !self.nodes[child].takes_part() || !self.nodes[parent].takes_part() {
+            return;
+        }
+        self.given.remove(&child);
+        let node = &mut self.nodes[child];
+        node.grew_s = now_s;
+        node.last_break = why.to_owned();
+        *node.breaks.entry(parent).or_default() += 1;
+        let times = node.breaks[&parent];
+        if node.breaks.values().sum::<u32>() > BREAKS {
+            let whom: Vec<_> = node.breaks.keys().copied().collect();
+            let whom: Vec<_> = whom.into_iter().map(|host| self.name(host).to_owned()).collect();
+            let why = format!("it could have nothing from {}: {why}", whom.join(", "));
+            self.lost(child, &why, now_s);
+            return;
+        }
+        if times < 2 {
+            // Once is no habit: it asks the same parent again.
+            return;
+        }
+        self.avoided.insert((child, parent));
+        self.settled_s = now_s;
+        let source = self.ground.source();
+        let text = format!(
+            "{} has nothing more from {}: {why}",
+            self.name(child),
+            self.name(parent)
+        );
+        self.log.push(text);
+        if let Plan::Tree(tree) = &mut self.plan {
+            let moved = parent != source && parent != tree.order()[0] && tree.demote(parent, &self.avoided);
+            if !moved && !tree.demote(child, &self.avoided) {
+                let why = format!("nobody is left whom it could have it from: {why}");
+                self.lost(child, &why, now_s);
+            }
+        }
+    }
+
+    /// Looks for hosts that stand still or fall behind.
+    pub fn tick(&mut self, now_s: f64) {
+        self.bereaved(now_s);
+        let hosts: Vec<usize> = self.ground.receivers().to_vec();
+        for &host in &hosts {
+            if self.nodes[host].standing != Standing::Live {
+                continue;
+            }
+            let fed: Vec<usize> = self
+                .given
+                .get(&host)
+                .into_iter()
+                .flatten()
+                .map(|feed| feed.parent)
+                .collect();
+            if let (true, [parent]) = (now_s - self.nodes[host].grew_s > STALL_S, fed.as_slice()) {
+                let more = self.nodes[*parent].bytes() > self.nodes[host].bytes();
+                if more && now_s - self.nodes[*parent].grew_s.max(self.settled_s) > 0.0 {
+                    let why = format!("nothing came for {STALL_S} s");
+                    self.broken(host, *parent, &why, now_s);
+                }
+            }
+        }
+        if now_s - self.settled_s > SETTLE_S {
+            self.demote_slow(now_s);
+        }
+    }
+
+    /// What has changed since the last call: hosts, and from whom each is to have what.
+    pub fn changes(&mut self) -> Vec<(usize, Vec<Feed>)> {
+        let mut changes = Vec::new();
+        for host in self.ground.receivers().to_vec() {
+            if self.nodes[host].standing != Standing::Live {
+                continue;
+            }
+            let feeds = self.feeds(host);
+            let same = self
+                .given
+                .get(&host)
+                .is_some_and(|given| self.alike(host, given, &feeds));
+            if !same {
+                self.given.insert(host, feeds.clone());
+                changes.push((host, feeds));
+            }
+        }
+        changes
+    }
+
+    /// Whether feeds differ at most in what is had meanwhile.
+    fn alike(&self, host: usize, given: &[Feed], feeds: &[Feed]) -> bool {
+        let lacking = Blocks::all(self.layout.count()).without(&self.nodes[host].have);
+        let left = |feeds: &[Feed]| -> Vec<(usize, Blocks)> {
+            let left = feeds.iter().map(|feed| (feed.parent, feed.blocks.within(&lacking)));
+            left.filter(|(_, blocks)| !blocks.is_empty()).collect()
+        };
+        left(given) == left(feeds)
+    }
+
+    fn name(&self, host: usize) -> &str {
+        &self.ground.network().hosts()[host].name
+    }
+
+    /// Where a host is to have its blocks from.
+    fn feeds(&self, host: usize) -> Vec<Feed> {
+        let lacking = Blocks::all(self.layout.count()).without(&self.nodes[host].have);
+        match &self.plan {
+            Plan::Tree(tree) => tree
+                .parent(host)
+                .filter(|&parent| self.nodes[parent].takes_part())
+                .map(|parent| Feed {
+                    parent,
+                    blocks: lacking,
+                    pace_bps: f64::INFINITY,
+                })
+                .into_iter()
+                .collect(),
+            Plan::Mesh(helpers, seconds) => {
+                let mut by_parent: BTreeMap<usize, Blocks> = BTreeMap::new();
+                let mut load: BTreeMap<usize, u32> = BTreeMap::new();
+                for block in lacking.iter() {
+                    let helper = helpers[block as usize];
+                    let usable = |&parent: &usize| {
+                        parent != host && self.nodes[parent].takes_part() && !self.avoided.contains(&(host, parent))
+                    };
+                    let origin = || {
+                        let source = Some(self.ground.source()).filter(usable);
+                        source.or_else(|| {
+                            let holders = self.ground.receivers().iter().copied().filter(usable);
+                            let holders = holders.filter(|&other| self.nodes[other].have.contains(block));
+                            holders.min_by_key(|other| load.get(other).copied().unwrap_or(0))
+                        })
+                    };
+                    let parent = Some(helper).filter(usable).or_else(origin);
+                    if let Some(parent) = parent {
+                        *load.entry(parent).or_default() += 1;
+                        let blocks = by_parent.entry(parent);
+                        blocks
+                            .or_insert_with(|| Blocks::none(self.layout.count()))
+                            .insert(block);
+                    }
+                }
+                let pace = |blocks: &Blocks| {
+                    let bytes: u64 = blocks.iter().map(|block| u64::from(self.layout.length(block))).sum();
+                    if *seconds > 0.0 {
+                        HEADROOM * 8.0 * bytes as f64 / seconds
+                    } else {
+                        f64::INFINITY
+                    }
+                };
+                let feed = |(parent, blocks): (usize, Blocks)| Feed {
+                    parent,
+                    pace_bps: pace(&blocks),
+                    blocks,
+                };
+                by_parent.into_iter().map(feed).collect()
+            }
+        }
+    }
+
+    /// Goes on without a host's help.
+    fn without(&mut self, host: usize, now_s: f64) {
+        self.settled_s = now_s;
+        let live: Vec<usize> = self
+            .ground
+            .receivers()
+            .iter()
+            .copied()
+            .filter(|&other| self.nodes[other].takes_part() && other != host)
+            .collect();
+        match &mut self.plan {
+            Plan::Tree(tree) => {
+                if host != self.ground.source() {
+                    tree.remove(host);
+                }
+            }
+            Plan::Mesh(helpers, seconds) => {
+                // Whatever it should have passed on, others now do: those that have it, each as many.
+                let mut load: BTreeMap<usize, u32> = BTreeMap::new();
+                for (block, helper) in helpers.iter_mut().enumerate() {
+                    if *helper != host {
+                        continue;
+                    }
+                    let key = |&other: &usize| {
+                        let has = self.nodes[other].have.contains(block as u32);
+                        (!has, load.get(&other).copied().unwrap_or(0))
+                    };
+                    if let Some(other) = live.iter().copied().min_by_key(key) {
+                        *helper = other;
+                        *load.entry(other).or_default() += 1;
+                    }
+                }
+                // Paces were for its help; now there is a rest to be made up for.
+                *seconds = 0.0;
+            }
+        }
+    }
+
+    /// What becomes of a broadcast whose source has died: the others go on if they have all blocks among them.
+    fn bereaved(&mut self, now_s: f64) {
+        let Some((since_s, known)) = self.orphaned else { return };
+        let source = self.ground.source();
+        let live: Vec<usize> = self
+            .ground
+            .receivers()
+            .iter()
+            .copied()
+            .filter(|&host| self.nodes[host].takes_part())
+            .collect();
+        let mut union = Blocks::none(self.layout.count());
+        live.iter().for_each(|&host| union.add(&self.nodes[host].have));
+        if union.len() > known {
+            self.orphaned = Some((now_s, union.len()));
+        }
+        if union.is_full() {
+            self.orphaned = None;
+            self.log
+                .push(format!("goes on without {}: the others have it all", self.name(source)));
+            self.settled_s = now_s;
+            let whole = live.iter().copied().find(|&host| self.nodes[host].have.is_full());
+            match (&mut self.plan, whole) {
+                (Plan::Tree(tree), Some(root)) => tree.crown(source, root),
+                (plan, _) => {
+                    let mut helpers = vec![source; self.layout.count() as usize];
+                    for (block, helper) in helpers.iter_mut().enumerate() {
+                        let holders = live
+                            .iter()
+                            .copied()
+                            .filter(|&host| self.nodes[host].have.contains(block as u32));
+                        *helper = holders
+                            .max_by_key(|&host| self.nodes[host].have.len())
+                            .unwrap_or(source);
+                    }
+                    *plan = Plan::Mesh(helpers, 0.0);
+                }
+            }
+        } else if now_s - since_s > LAST_WORDS_S {
+            self.orphaned = None;
+            let missing = self.layout.count() - union.len();
+            for host in live {
+                if self.nodes[host].standing == Standing::Live {
+                    let why = format!(
+                        "{} died before it had sent {missing} of {} blocks to anyone",
+                        self.name(source),
+                        self.layout.count()
+                    );
+                    self.lost(host, &why, now_s);
+                }
+            }
+        }
+    }
+
+    /// Puts a host that holds others up where nobody depends on it.
+    fn demote_slow(&mut self, now_s: f64) {
+        let Plan::Tree(tree) = &self.plan else { return };
+        let source = self.ground.source();
+        for (parent, child) in tree.edges().collect::<Vec<_>>() {
+            let (above, below) = (&self.nodes[parent], &self.nodes[child]);
+            if below.standing != Standing::Live || !above.takes_part() {
+                continue;
+            }
+            let Some(gets) = below.rate() else { continue };
+            let whole = above.have.is_full();
+            let should = if whole {
+                Some(self.expected_bytes_per_s)
+            } else {
+                above.rate()
+            };
+            let Some(should) = should.filter(|should| *should > 0.0 && gets < SLOW * should) else {
+                continue;
+            };
+            let behind_s = above.bytes().saturating_sub(below.bytes()) as f64 / should;
+            if behind_s < BEHIND_S {
+                continue;
+            }
+            let last = tree.order().last() == Some(&child);
+            let (slow, text) = if parent != source && !above.demoted {
+                (
+                    parent,
+                    format!(
+                        "{} gets little from {}, which is put last",
+                        self.name(child),
+                        self.name(parent)
+                    ),
+                )
+            } else if !below.demoted && !last && tree.has_children(child) {
+                (child, format!("{} falls behind and is put last", self.name(child)))
+            } else {
+                continue;
+            };
+            let mut changed = tree.clone();
+            self.nodes[slow].demoted = true;
+            if changed.demote(slow, &self.avoided) && changed != *tree {
+                self.plan = Plan::Tree(changed);
+                self.log.push(text);
+                self.settled_s = now_s;
+                for node in &mut self.nodes {
+                    node.marks.drain(..node.marks.len().saturating_sub(1));
+                }
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The ground that a broadcast covers: its hosts, what lies between them, and how fast any broadcast could be at best.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use gavotte_net::{BitsPerSec, Link, Network, NetworkParts, Sharing};
+use thiserror::Error;
+
+/// Why a broadcast makes no sense.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum GroundError {
+    /// A number that is no host's.
+    #[error("host {0} of {1} does not exist")]
+    NoHost(usize, usize),
+    /// A host that is to receive twice, or is the source.
+    #[error("`{0}` is named twice")]
+    Twice(String),
+}
+
+/// How long something takes at least, and what says so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// Seconds; 0 when nothing is known to limit.
+    pub seconds: f64,
+    /// The port, in words; empty when there is none.
+    pub port: String,
+}
+
+/// A network, and who sends to whom in it.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    network: Network,
+    /// The network where a host without a cap is as fast as its best path.
+    best: Network,
+    source: usize,
+    receivers: Vec<usize>,
+}
+
+impl Ground {
+    /// Checks who is there.
+    ///
+    /// A host without a cap is planned with at the median rate of its paths to other machines, never at the best of
+    /// them: one path may be a neighbour's.
+    ///
+    /// # Errors
+    /// When a host does not exist or is named twice.
+    pub fn new(network: &Network, source: usize, receivers: &[usize]) -> Result<Self, GroundError> {
+        let count = network.hosts().len();
+        let mut seen = vec![false; count];
+        for &host in std::iter::once(&source).chain(receivers) {
+            let seen = seen.get_mut(host).ok_or(GroundError::NoHost(host, count))?;
+            if std::mem::replace(seen, true) {
+                return Err(GroundError::Twice(network.hosts()[host].name.clone()));
+            }
+        }
+        Ok(Self {
+            best: capped(network, |rates| rates.last().copied()),
+            network: capped(network, |rates| rates.get(rates.len() / 2).copied()),
+            source,
+            receivers: receivers.to_vec(),
+        })
+    }
+
+    /// What is planned with.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// Who has the object.
+    pub fn source(&self) -> usize {
+        self.source
+    }
+
+    /// Who is to have it.
+    pub fn receivers(&self) -> &[usize] {
+        &self.receivers
+    }
+
+    /// All of them, the source first.
+    pub fn members(&self) -> impl Iterator<Item = usize> + '_ {
+        std::iter::once(self.source).chain(self.receivers.iter().copied())
+    }
+
+    /// What a host can send to other machines.
+    pub fn uplink(&self, host: usize) -> BitsPerSec {
+        self.network.hosts()[host].egress
+    }
+
+    /// The slowest link between two hosts, and its rate.
+    pub fn slowest(&self, m: usize, n: usize) -> Option<(Link, BitsPerSec)> {
+        let mut slowest: Option<(Link, BitsPerSec)> = None;
+        self.network.for_each_link(m, n, |link| {
+            let rate = self.network.rate(link);
+            if rate.is_limited() && slowest.is_none_or(|(_, least)| rate.bps() < least.bps()) {
+                slowest = Some((link, rate));
+            }
+        });
+        slowest
+    }
+
+    /// How long it takes at least to bring `bytes` to all receivers, whatever the mechanism.
+    ///
+    /// The source must send each byte once, each receiver receive it once, each group that the source is outside of let
+    /// it in, and all hosts together send as many copies as there are receivers (Kumar and Ross, 2006). Hosts of one
+    /// machine count as one, since what passes between them loads no port.
+    pub fn bound(&self, bytes: u64) -> Bound {
+        let network = &self.best;
+        let bits = 8.0 * bytes as f64;
+        let mut worst = Bound {
+            seconds: 0.0,
+            port: String::new(),
+        };
+        let mut consider = |bits: f64, bps: f64, port: String| {
+            let seconds = bits / bps;
+            if seconds > worst.seconds {
+                worst = Bound { seconds, port };
+            }
+        };
+        let name = |host: usize| network.hosts()[host].name.as_str();
+        let pair = |m: usize, n: usize| network.pair_rate(m, n).bps();
+        let to: f64 = self.receivers.iter().map(|&host| pair(self.source, host)).sum();
+        consider(bits, to, format!("paths out of {}", name(self.source)));
+        for &host in &self.receivers {
+            let others = self.members().filter(|&other| other != host);
+            consider(
+                bits,
+                others.map(|other| pair(other, host)).sum(),
+                format!("paths into {}", name(host)),
+            );
+        }
+        if network.sharing() == Sharing::Pipe {
+            return worst;
+        }
+        let mut machines: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for host in self.members() {
+            machines.entry(network.hosts()[host].machine).or_default().push(host);
+        }
+        let home = machines
+            .remove(&network.hosts()[self.source].machine)
+            .unwrap_or_default();
+        let egress = |hosts: &[usize]| {
+            hosts
+                .iter()
+                .map(|&host| network.hosts()[host].egress.bps())
+                .sum::<f64>()
+        };
+        let named = |hosts: &[usize]| hosts.iter().map(|&host| name(host)).collect::<Vec<_>>().join(", ");
+        if !machines.is_empty() {
+            consider(bits, egress(&home), format!("out of {}", named(&home)));
+            let all = egress(&home) + machines.values().map(|hosts| egress(hosts)).sum::<f64>();
+            consider(bits * machines.len() as f64, all, "all uplinks together".into());
+        }
+        for hosts in machines.values() {
+            let rates = hosts.iter().map(|&host| network.hosts()[host].ingress.bps());
+            consider(bits, rates.sum(), format!("into {}", named(hosts)));
+        }
+        if network.sharing() == Sharing::Groups {
+            for (at, group) in network.groups().iter().enumerate() {
+                let inside = network.inside(at);
+                let crossed = self
+                    .receivers
+                    .iter()
+                    .any(|&host| inside[host] != inside[self.source] && !network.colocated(host, self.source));
+                if crossed && inside[self.source] {
+                    consider(bits, group.up.bps(), format!("out of {}", group.name));
+                } else if crossed {
+                    consider(bits, group.down.bps(), format!("into {}", group.name));
+                }
+            }
+        }
+        worst
+    }
+
+    /// How long it takes when each pair carries so many bytes and nothing else limits: the load of the fullest link.
+    pub fn load_seconds(&self, loads: impl Iterator<Item = (usize, usize, f64)>) -> f64 {
+        let mut bytes: BTreeMap<usize, f64> = BTreeMap::new();
+        for (m, n, load) in loads {
+            self.network.for_each_link(m, n, |link| {
+                *bytes.entry(self.network.link_index(link)).or_default() += load;
+            });
+        }
+        let seconds = bytes
+            .into_iter()
+            .map(|(link, bytes)| 8.0 * bytes / self.network.rate(self.network.link(link)).bps());
+        seconds.fold(0.0, f64::max)
+    }
+}
+
+/// The network with a cap at each host that has none: what `choose` takes of its rates to and from other machines, ascending.
+fn capped(network: &Network, choose: impl Fn(&[f64]) -> Option<f64>) -> Network {
+    let count = network.hosts().len();
+    let cap = |known: BitsPerSec, rate: &dyn Fn(usize) -> Option<BitsPerSec>, host: usize| {
+        if known.is_limited() {
+            return known;
+        }
+        let others = (0..count).filter(|&other| !network.colocated(host, other));
+        let rates = others
+            .filter_map(rate)
+            .map(BitsPerSec::bps)
+            .filter(|bps| bps.is_finite());
+        let mut rates: Vec<f64> = rates.collect();
+        rates.sort_by(f64::total_cmp);
+        choose(&rates).and_then(BitsPerSec::new).unwrap_or(known)
+    };
+    let mut hosts = network.hosts().to_vec();
+    for (m, host) in hosts.iter_mut().enumerate() {
+        host.egress = cap(host.egress, &|n| network.known_rate(m, n), m);
+        host.ingress = cap(host.ingress, &|n| network.known_rate(n, m), m);
+    }
+    let pairs = (0..count * count).map(|at| (at / count, at % count));
+    let parts = NetworkParts {
+        hosts,
+        rate_bps: pairs
+            .clone()
+            .map(|(m, n)| network.known_rate(m, n).map_or(f64::NAN, BitsPerSec::bps))
+            .collect(),
+        latency_s: pairs
+            .map(|(m, n)| network.latency_s(m, n).unwrap_or(f64::NAN))
+            .collect(),
+        groups: network.groups().to_vec(),
+        sharing: network.sharing(),
+    };
+    // It was checked before, and the new caps are rates of it.
+    Network::new(parts).unwrap_or_else(|_| network.clone())
+}
+
+/// Fast first.
+pub(super) fn faster(one: BitsPerSec, two: BitsPerSec) -> Ordering {
+    two.bps().total_cmp(&one.bps())
+}

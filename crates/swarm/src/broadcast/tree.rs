@@ -1,0 +1,255 @@
+//! Mechanisms in which each host has all blocks from one parent: chain, binary tree, binomial tree.
+
+use std::collections::BTreeSet;
+
+use super::ground::{Ground, faster};
+
+/// How a tree is laid over hosts in an order, the root first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Each has its blocks from the one before it.
+    Chain,
+    /// Each gives to two.
+    Binary,
+    /// In each step, each that has it gives to one that has not.
+    Binomial,
+}
+
+impl Shape {
+    /// The place of the parent of place `at`, which is not 0.
+    pub fn parent(self, at: usize) -> usize {
+        match self {
+            Self::Chain => at - 1,
+            Self::Binary => (at - 1) / 2,
+            Self::Binomial => at - (1 << at.ilog2()),
+        }
+    }
+}
+
+/// Hosts in a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tree {
+    shape: Shape,
+    order: Vec<usize>,
+}
+
+/// A host is slow when its uplink has less than this share of the fastest rate that is needed.
+const SLOW: f64 = 0.95;
+
+impl Tree {
+    /// The tree of this shape that is best among those tried. A chain goes rack by rack, so that it enters each once, with
+    /// slow uplinks last; the other shapes have fast uplinks near the root.
+    pub fn new(shape: Shape, ground: &Ground, bytes: u64, piece_bytes: u32) -> Self {
+        let mut candidates: Vec<Vec<usize>> = Vec::new();
+        let mut by_speed = ground.receivers().to_vec();
+        by_speed.sort_by(|&m, &n| faster(ground.uplink(m), ground.uplink(n)));
+        if shape == Shape::Chain {
+            candidates = chains(ground);
+        }
+        candidates.push(by_speed);
+        let trees = candidates.into_iter().map(|receivers| Self {
+            shape,
+            order: std::iter::once(ground.source()).chain(receivers).collect(),
+        });
+        let mut best: Option<(f64, Self)> = None;
+        for tree in trees {
+            let seconds = tree.seconds(ground, bytes, piece_bytes);
+            // The first of equals: the most deliberate.
+            if best.as_ref().is_none_or(|(least, _)| seconds < least * 0.999) {
+                best = Some((seconds, tree));
+            }
+        }
+        best.map_or_else(
+            || Self {
+                shape,
+                order: vec![ground.source()],
+            },
+            |(_, tree)| tree,
+        )
+    }
+
+    /// The hosts, the root first.
+    pub fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// The host that `host` has its blocks from; none for the root.
+    pub fn parent(&self, host: usize) -> Option<usize> {
+        let at = self.order.iter().position(|&other| other == host)?;
+        (at > 0).then(|| self.order[self.shape.parent(at)])
+    }
+
+    /// Parent and child of each edge.
+    pub fn edges(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        (1..self.order.len()).map(|at| (self.order[self.shape.parent(at)], self.order[at]))
+    }
+
+    /// Whether others have their blocks from it.
+    pub fn has_children(&self, host: usize) -> bool {
+        self.edges().any(|(parent, _)| parent == host)
+    }
+
+    /// How many edges lie between the root and the last.
+    pub fn depth(&self) -> usize {
+        let mut depths = vec![0; self.order.len()];
+        for at in 1..depths.len() {
+            depths[at] = depths[self.shape.parent(at)] + 1;
+        }
+        depths.into_iter().max().unwrap_or(0)
+    }
+
+    /// How fast each host would have the object, in bit/s, in the tree's order: all edges flow at once and share what they
+    /// cross evenly; none is faster than its parent has it. A host that is on no edge has no rate.
+    fn rates(&self, ground: &Ground) -> Vec<f64> {
+        let network = ground.network();
+        let mut crossings = std::collections::BTreeMap::<usize, u32>::new();
+        for (m, n) in self.edges() {
+            network.for_each_link(m, n, |link| {
+                *crossings.entry(network.link_index(link)).or_default() += 1
+            });
+        }
+        let mut rates = vec![f64::INFINITY; self.order.len()];
+        for at in 1..self.order.len() {
+            let mut bps = rates[self.shape.parent(at)];
+            network.for_each_link(self.order[self.shape.parent(at)], self.order[at], |link| {
+                let sharing = crossings.get(&network.link_index(link)).copied().unwrap_or(1);
+                bps = bps.min(network.rate(link).bps() / f64::from(sharing));
+            });
+            rates[at] = bps;
+        }
+        rates
+    }
+
+    /// How long it takes by the network's rates and latencies, with pieces of so many bytes: each hop adds one.
+    pub fn seconds(&self, ground: &Ground, bytes: u64, piece_bytes: u32) -> f64 {
+        let rates = self.rates(ground);
+        let mut delays = vec![0.0; rates.len()];
+        let mut worst: f64 = 0.0;
+        for at in 1..rates.len() {
+            let (parent, piece) = (self.shape.parent(at), u64::from(piece_bytes).min(bytes));
+            let (m, n) = (self.order[parent], self.order[at]);
+            let latency_s = ground.network().latency_s(m, n).unwrap_or(0.0);
+            worst = worst.max(8.0 * bytes as f64 / rates[at] + delays[parent] + latency_s);
+            delays[at] = delays[parent] + 8.0 * piece as f64 / rates[at] + latency_s;
+        }
+        worst
+    }
+
+    /// Goes on without a host: in a chain the next takes its place, in other trees the last.
+    pub fn remove(&mut self, host: usize) {
+        let Some(at) = self.order.iter().position(|&other| other == host) else {
+            return;
+        };
+        if self.shape == Shape::Chain {
+            self.order.remove(at);
+        } else {
+            self.order.swap_remove(at);
+        }
+    }
+
+    /// Puts a host where nobody depends on it, as near to the end as no edge of its own or of those that move up is `avoided`
+    /// (child, parent). False, and nothing is changed, when there is no such place.
+    pub fn demote(&mut self, host: usize, avoided: &BTreeSet<(usize, usize)>) -> bool {
+        let mut rest = self.clone();
+        rest.remove(host);
+        for at in (1..=rest.order.len()).rev() {
+            let mut tried = rest.clone();
+            tried.order.insert(at, host);
+            if !tried.edges().any(|(parent, child)| avoided.contains(&(child, parent))) {
+                *self = tried;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Makes `heir` the root in the place of the old one, which goes.
+    pub fn crown(&mut self, old: usize, heir: usize) {
+        self.remove(heir);
+        match self.order.iter_mut().find(|host| **host == old) {
+            Some(place) => *place = heir,
+            None => self.order.insert(0, heir),
+        }
+    }
+
+    /// Takes in a host as a leaf.
+    pub fn join(&mut self, host: usize) {
+        if !self.order.contains(&host) {
+            self.order.push(host);
+        }
+    }
+}
+
+/// Orders of the receivers for a chain.
+fn chains(ground: &Ground) -> Vec<Vec<usize>> {
+    let network = ground.network();
+    // Hosts within the same groups are a rack.
+    let rack = |host: usize| -> Vec<usize> {
+        (0..network.groups().len())
+            .filter(|&group| network.inside(group)[host])
+            .collect()
+    };
+    let mut racks: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+    for &host in ground.receivers() {
+        let own = rack(host);
+        match racks.iter_mut().find(|(groups, _)| *groups == own) {
+            Some((_, hosts)) => hosts.push(host),
+            None => racks.push((own, vec![host])),
+        }
+    }
+    let home = rack(ground.source());
+    // Near racks first: as few groups as possible are left and entered anew.
+    racks.sort_by_key(|(groups, _)| {
+        let common = groups.iter().filter(|group| home.contains(group)).count();
+        (*groups != home, std::cmp::Reverse(common), groups.clone())
+    });
+    let needed = ground
+        .members()
+        .map(|host| ground.uplink(host).bps())
+        .fold(0.0, f64::max);
+    let fastest = ground.uplink(ground.source()).bps().min(needed);
+    let slow = |host: usize| ground.uplink(host).bps() < SLOW * fastest;
+    for (_, hosts) in &mut racks {
+        let machine = |host: usize| network.hosts()[host].machine;
+        // Machines by their fastest host, neighbours of a machine together, and of one machine the fastest first.
+        let best = |host: usize| {
+            let mates = ground
+                .receivers()
+                .iter()
+                .filter(|&&mate| machine(mate) == machine(host));
+            mates.map(|&mate| ground.uplink(mate).bps()).fold(0.0, f64::max)
+        };
+        hosts.sort_by(|&m, &n| {
+            let by_machine = best(n).total_cmp(&best(m)).then(machine(m).cmp(&machine(n)));
+            slow(m)
+                .cmp(&slow(n))
+                .then(by_machine)
+                .then(faster(ground.uplink(m), ground.uplink(n)))
+        });
+    }
+    let flat =
+        |racks: &[(Vec<usize>, Vec<usize>)]| racks.iter().flat_map(|(_, hosts)| hosts.clone()).collect::<Vec<_>>();
+    let mut orders = vec![flat(&racks)];
+    // The rack of a slow host last, since a chain may end in it.
+    for at in 0..racks.len() {
+        if racks[at].1.iter().any(|&host| slow(host)) {
+            let mut turned = racks.clone();
+            let last = turned.remove(at);
+            turned.push(last);
+            orders.push(flat(&turned));
+        }
+    }
+    let mut slow_last = flat(&racks);
+    slow_last.sort_by(|&m, &n| {
+        let key = |host: usize| {
+            if slow(host) {
+                ground.uplink(host).bps()
+            } else {
+                f64::INFINITY
+            }
+        };
+        key(n).total_cmp(&key(m))
+    });
+    orders.push(slow_last);
+    orders
+}
