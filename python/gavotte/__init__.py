@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from gavotte.formats.placement import Placement, read_placement, write_placement
     from gavotte.formats.record import Record, read_records, write_records
     from gavotte.formats.topology import Topology, read_topology
+    from gavotte.transfer import broadcast
 
 __all__ = [
     "AgentError",
@@ -58,6 +59,7 @@ __all__ = [
     "Placement",
     "Record",
     "Topology",
+    "broadcast",
     "collective",
     "demo",
     "export",
@@ -92,7 +94,9 @@ __all__ = [
     "write_records",
 ]
 
-_ROOMS = [name for name in __all__ if name.isalpha() and name.islower()]
+_DOORS = {"broadcast": "transfer"}
+"""Front doors whose rooms have several: door to room."""
+_ROOMS = [name for name in __all__ if name.isalpha() and name.islower() and name not in _DOORS]
 _NOUNS = ["app", "collective", "history", "inventory", "network", "placement", "record", "topology"]
 
 
@@ -100,6 +104,8 @@ def __getattr__(name: str) -> Any:
     """Loads a room or a noun on first use, so that the command line and the lab's keeper start fast."""
     if name in _ROOMS:
         return import_module(f"gavotte.{name}")
+    if name in _DOORS:
+        return getattr(import_module(f"gavotte.{_DOORS[name]}"), name)
     if name not in __all__:
         raise AttributeError(f"module 'gavotte' has no attribute {name!r}")
     noun = name.rpartition("_")[2].lower().removesuffix("s")

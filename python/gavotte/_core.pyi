@@ -14,8 +14,10 @@ from gavotte.formats.topology import Topology as _Topology
 
 __all__ = [
     "Bottleneck",
+    "BroadcastGround",
     "Compact",
     "Completion",
+    "Conductor",
     "Explanation",
     "FlowList",
     "Found",
@@ -29,6 +31,7 @@ __all__ = [
     "column_quantile",
     "ecef_tree",
     "format_finish",
+    "mechanisms",
     "mode",
     "parse_flows",
     "policies",
@@ -49,6 +52,81 @@ def build_profile() -> str:
 
 def policies() -> list[str]:
     """Names of the policies that place in one pass, the best known first."""
+
+def mechanisms() -> list[str]:
+    """Names of the ways to broadcast; of two that cost the same, the first is chosen."""
+
+@final
+class BroadcastGround:
+    """A network, and who sends to whom in it."""
+
+    def __new__(cls, network: Network, source: int, receivers: Sequence[int]) -> BroadcastGround:
+        """Checks who is there.
+
+        Raises:
+            ValueError: when a host does not exist or is named twice.
+        """
+
+    def bound(self, size_bytes: int) -> tuple[float, str]:
+        """Seconds that any mechanism needs at least, and the port that says so; 0 when nothing known limits."""
+
+    def prices(self, size_bytes: int) -> list[tuple[str, float, int]]:
+        """Name, seconds and bytes of a piece of each mechanism."""
+
+@final
+class Conductor:
+    """One broadcast under way: told what happens and when, it says who has which blocks from whom.
+
+    Blocks are bit masks, lowest first.
+    """
+
+    def __new__(
+        cls,
+        ground: BroadcastGround,
+        size_bytes: int,
+        block_bytes: int,
+        mechanism: str,
+        piece_bytes: int,
+        predicted_s: float,
+    ) -> Conductor:
+        """Nobody has opened a copy yet.
+
+        Raises:
+            ValueError: for an unknown mechanism, or blocks that make no sense.
+        """
+
+    def opened(self, host: int, have: bytes, held_bytes: int, now_s: float) -> None:
+        """Takes that a host has opened its copy, and what was there."""
+
+    def progress(self, host: int, have: bytes, held_bytes: int, now_s: float) -> None:
+        """Takes how far a host is."""
+
+    def kept(self, host: int) -> None:
+        """Takes that a host has all of it, under its name."""
+
+    def lost(self, host: int, why: str, now_s: float) -> None:
+        """Takes that a host is out of it."""
+
+    def broken(self, child: int, parent: int, why: str, now_s: float) -> None:
+        """Takes that a host can have nothing more from a parent."""
+
+    def tick(self, now_s: float) -> None:
+        """Looks for hosts that stand still or fall behind."""
+
+    def changes(self) -> list[tuple[int, list[tuple[int, bytes, int]]]]:
+        """Hosts and from which parents each is to have which blocks at what bit/s (0 = any), since the last call."""
+
+    def log(self) -> list[str]:
+        """What was changed and why, since the last call."""
+
+    def edges(self) -> list[tuple[int, int]]:
+        """Parent and child of each edge; of a mesh, none."""
+
+    def is_over(self) -> bool:
+        """Whether every receiver has all or is lost."""
+
+    def loss(self, host: int) -> str | None:
+        """Why a host is out; None unless it is."""
 
 @final
 class Ranks:

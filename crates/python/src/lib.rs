@@ -3,6 +3,7 @@
 //! Its Python face is described in `python/gavotte/_core.pyi`.
 
 mod answers;
+mod broadcast;
 mod collective;
 mod constant;
 mod errors;
@@ -19,6 +20,8 @@ mod _core {
 
     #[pymodule_export]
     use crate::answers::{Bottleneck, Compact, Completion, Explanation, Found, LinkTime};
+    #[pymodule_export]
+    use crate::broadcast::{BroadcastGround, Conductor, mechanisms};
     #[pymodule_export]
     use crate::collective::Ranks;
     #[pymodule_export]

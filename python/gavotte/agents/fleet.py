@@ -379,8 +379,39 @@ class Fleet:
         """Hands every agent its transfers of one phase and yields its events. See `measure`."""
         return self._streams("Replay", requests, deadline_s, silence_s)
 
+    def manifest(self, host: str, path: str, *, block_bytes: int = 0, deadline_s: float) -> pb.ManifestReply:
+        """Has an agent read a file and tell how it is cut into blocks.
+
+        Args:
+            host: where the file lies.
+            path: absolute.
+            block_bytes: of each block; 0 = as suits the file.
+            deadline_s: how long reading may take.
+
+        Raises:
+            AgentError: when it cannot.
+        """
+        request = pb.ManifestRequest(run_id=self.run_id, path=path, block_bytes=block_bytes)
+        reply: pb.ManifestReply | AgentError = aside(
+            lambda: self._answers("Manifest", {host: request}, deadline_s)[host]
+        )
+        if isinstance(reply, AgentError):
+            raise AgentError(f"{host}: {reply}", failure=reply.failure)
+        return reply
+
+    def broadcast(
+        self, requests: Mapping[str, pb.BroadcastRequest], *, deadline_s: float
+    ) -> Iterator[tuple[str, pb.BroadcastReply | AgentError]]:
+        """Has agents take part in a broadcast and yields what they say. See `measure`."""
+        return self._streams("Broadcast", requests, deadline_s)
+
+    def splice(self, requests: Mapping[str, pb.SpliceRequest]) -> dict[str, AgentError]:
+        """Says anew from whom hosts have their blocks; gives those that did not hear."""
+        replies = self._ask("Splice", requests)
+        return {name: reply for name, reply in replies.items() if isinstance(reply, AgentError)}
+
     def start(self, names: Iterable[str], replay_id: str) -> None:
-        """Lets a connected replay go, at all its agents at once.
+        """Lets a connected replay, or a broadcast, go: at all its agents at once.
 
         Raises:
             AgentError: when one does not answer.

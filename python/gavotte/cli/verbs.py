@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from gavotte.cli.broadcast import broadcast
 from gavotte.cli.collective import collective
 from gavotte.cli.demo import demo
 from gavotte.cli.export import export
@@ -82,6 +83,7 @@ VERBS: tuple[tuple[str, Callable[..., object] | typer.Typer, str], ...] = (
     ("shim", shim, "--mpicc mpicc -o libgavotte-mpi.so"),
     ("map", map_, "cloud.network.json app.app.toml -o app.placement.json"),
     ("run", run, "sort.placement.json sort.app.toml --hosts lab"),
+    ("broadcast", broadcast, "data.bin --hosts lab --from vm0 -o '/tmp/data-{host}.bin'"),
     ("shuffle", shuffle, "bytes.csv --hosts lab --network cloud.network.json"),
     ("watch", watch, "cloud.network.json --hosts lab --every 60 -o cloud.network.json"),
     ("simulate", simulate, "cloud.topology.toml flows.csv -o finish.csv"),

@@ -154,7 +154,9 @@ mod tests {
         ) {
             let make = |from: &BTreeSet<u32>| {
                 let mut blocks = Blocks::none(count);
-                from.iter().for_each(|&block| blocks.insert(block));
+                for &block in from {
+                    blocks.insert(block);
+                }
                 blocks
             };
             let (a, b) = (make(&one), make(&two));

@@ -62,7 +62,6 @@ struct Node {
     demoted: bool,
     gone: bool,
     breaks: BTreeMap<usize, u32>,
-    last_break: String,
 }
 
 impl Node {
@@ -74,7 +73,7 @@ impl Node {
     fn rate(&self) -> Option<f64> {
         let ((from_s, old), (to_s, new)) = (self.marks.front()?, self.marks.back()?);
         let seconds = to_s - from_s;
-        (seconds >= 0.8 * WINDOW_S).then(|| (new - old) as f64 / seconds)
+        (seconds >= 0.8 * WINDOW_S).then(|| new.saturating_sub(*old) as f64 / seconds)
     }
 
     fn takes_part(&self) -> bool {
@@ -100,8 +99,8 @@ pub struct Conductor {
     avoided: BTreeSet<(usize, usize)>,
     expected_bytes_per_s: f64,
     settled_s: f64,
-    /// When the source died, and how many blocks were there among the others when it last changed.
-    orphaned: Option<(f64, u32)>,
+    /// Once the source has died: how many blocks there are among the others, and when that last changed.
+    left: (u32, f64),
     log: Vec<String>,
 }
 
@@ -110,12 +109,11 @@ impl Conductor {
     /// nobody knows.
     pub fn new(ground: Ground, layout: Layout, mechanism: Mechanism, piece_bytes: u32, predicted_s: f64) -> Self {
         let bytes = layout.bytes();
-        let plan = match mechanism.shape() {
-            Some(shape) => Plan::Tree(Tree::new(shape, &ground, bytes, piece_bytes)),
-            None => {
-                let shares = Shares::new(&ground, bytes);
-                Plan::Mesh(shares.assign(layout.count()), shares.seconds)
-            }
+        let plan = if let Some(shape) = mechanism.shape() {
+            Plan::Tree(Tree::new(shape, &ground, bytes, piece_bytes))
+        } else {
+            let shares = Shares::new(&ground, bytes);
+            Plan::Mesh(shares.assign(layout.count()), shares.seconds)
         };
         let node = Node {
             standing: Standing::Expected,
@@ -125,7 +123,6 @@ impl Conductor {
             demoted: false,
             gone: false,
             breaks: BTreeMap::new(),
-            last_break: String::new(),
         };
         let nodes = vec![node; ground.network().hosts().len()];
         let expected_bytes_per_s = if predicted_s > 0.0 {
@@ -142,7 +139,7 @@ impl Conductor {
             avoided: BTreeSet::new(),
             expected_bytes_per_s,
             settled_s: 0.0,
-            orphaned: None,
+            left: (0, 0.0),
             log: Vec::new(),
         }
     }
@@ -220,7 +217,7 @@ impl Conductor {
         }
         self.given.remove(&host);
         if host == self.ground.source() {
-            self.orphaned = Some((now_s, 0));
+            self.left = (0, now_s);
         }
         self.without(host, now_s);
     }
@@ -233,7 +230,6 @@ impl Conductor {
         self.given.remove(&child);
         let node = &mut self.nodes[child];
         node.grew_s = now_s;
-        node.last_break = why.to_owned();
         *node.breaks.entry(parent).or_default() += 1;
         let times = node.breaks[&parent];
         if node.breaks.values().sum::<u32>() > BREAKS {
@@ -257,11 +253,13 @@ impl Conductor {
         );
         self.log.push(text);
         if let Plan::Tree(tree) = &mut self.plan {
-            let moved = parent != source && parent != tree.order()[0] && tree.demote(parent, &self.avoided);
+            let moved = parent != tree.order()[0] && tree.demote(parent, &self.avoided);
             if !moved && !tree.demote(child, &self.avoided) {
                 let why = format!("nobody is left whom it could have it from: {why}");
                 self.lost(child, &why, now_s);
             }
+        } else if parent == source {
+            self.reassign(child);
         }
     }
 
@@ -387,99 +385,100 @@ impl Conductor {
     /// Goes on without a host's help.
     fn without(&mut self, host: usize, now_s: f64) {
         self.settled_s = now_s;
-        let live: Vec<usize> = self
-            .ground
-            .receivers()
-            .iter()
-            .copied()
-            .filter(|&other| self.nodes[other].takes_part() && other != host)
-            .collect();
         match &mut self.plan {
-            Plan::Tree(tree) => {
-                if host != self.ground.source() {
-                    tree.remove(host);
-                }
+            // Who takes the root's place depends on what the others have.
+            Plan::Tree(tree) if tree.order()[0] == host => {}
+            Plan::Tree(tree) => tree.remove(host),
+            Plan::Mesh(..) => self.reassign(host),
+        }
+    }
+
+    /// Whatever a host of a mesh should have passed on, others now do: those that have it, each as much.
+    fn reassign(&mut self, host: usize) {
+        let source = self.ground.source();
+        let able = |&other: &usize| {
+            other != host && self.nodes[other].takes_part() && !self.avoided.contains(&(other, source))
+        };
+        let live: Vec<usize> = self.ground.receivers().iter().copied().filter(able).collect();
+        let Plan::Mesh(helpers, seconds) = &mut self.plan else {
+            return;
+        };
+        let mut load: BTreeMap<usize, u32> = BTreeMap::new();
+        for (block, helper) in helpers.iter_mut().enumerate() {
+            if *helper != host {
+                continue;
             }
-            Plan::Mesh(helpers, seconds) => {
-                // Whatever it should have passed on, others now do: those that have it, each as many.
-                let mut load: BTreeMap<usize, u32> = BTreeMap::new();
-                for (block, helper) in helpers.iter_mut().enumerate() {
-                    if *helper != host {
-                        continue;
-                    }
-                    let key = |&other: &usize| {
-                        let has = self.nodes[other].have.contains(block as u32);
-                        (!has, load.get(&other).copied().unwrap_or(0))
-                    };
-                    if let Some(other) = live.iter().copied().min_by_key(key) {
-                        *helper = other;
-                        *load.entry(other).or_default() += 1;
-                    }
-                }
-                // Paces were for its help; now there is a rest to be made up for.
-                *seconds = 0.0;
+            let key = |&other: &usize| {
+                let has = self.nodes[other].have.contains(block as u32);
+                (!has, load.get(&other).copied().unwrap_or(0))
+            };
+            if let Some(other) = live.iter().copied().min_by_key(key) {
+                *helper = other;
+                *load.entry(other).or_default() += 1;
             }
         }
+        // Paces were for its help; now there is a rest to be made up for.
+        *seconds = 0.0;
     }
 
     /// What becomes of a broadcast whose source has died: the others go on if they have all blocks among them.
     fn bereaved(&mut self, now_s: f64) {
-        let Some((since_s, known)) = self.orphaned else { return };
         let source = self.ground.source();
-        let live: Vec<usize> = self
-            .ground
-            .receivers()
-            .iter()
-            .copied()
-            .filter(|&host| self.nodes[host].takes_part())
-            .collect();
-        let mut union = Blocks::none(self.layout.count());
-        live.iter().for_each(|&host| union.add(&self.nodes[host].have));
-        if union.len() > known {
-            self.orphaned = Some((now_s, union.len()));
+        if !self.nodes[source].gone {
+            return;
         }
-        if union.is_full() {
-            self.orphaned = None;
-            self.log
-                .push(format!("goes on without {}: the others have it all", self.name(source)));
-            self.settled_s = now_s;
-            let whole = live.iter().copied().find(|&host| self.nodes[host].have.is_full());
-            match (&mut self.plan, whole) {
-                (Plan::Tree(tree), Some(root)) => tree.crown(source, root),
-                (plan, _) => {
-                    let mut helpers = vec![source; self.layout.count() as usize];
-                    for (block, helper) in helpers.iter_mut().enumerate() {
-                        let holders = live
-                            .iter()
-                            .copied()
-                            .filter(|&host| self.nodes[host].have.contains(block as u32));
-                        *helper = holders
-                            .max_by_key(|&host| self.nodes[host].have.len())
-                            .unwrap_or(source);
-                    }
-                    *plan = Plan::Mesh(helpers, 0.0);
-                }
-            }
-        } else if now_s - since_s > LAST_WORDS_S {
-            self.orphaned = None;
-            let missing = self.layout.count() - union.len();
-            for host in live {
-                if self.nodes[host].standing == Standing::Live {
-                    let why = format!(
-                        "{} died before it had sent {missing} of {} blocks to anyone",
-                        self.name(source),
-                        self.layout.count()
-                    );
+        let takes_part = |host: &usize| self.nodes[*host].takes_part();
+        let live: Vec<usize> = self.ground.receivers().iter().copied().filter(takes_part).collect();
+        let count = self.layout.count();
+        let mut union = Blocks::none(count);
+        for &host in &live {
+            union.add(&self.nodes[host].have);
+        }
+        if union.len() != self.left.0 {
+            self.left = (union.len(), now_s);
+        }
+        if !union.is_full() {
+            if now_s - self.left.1 > LAST_WORDS_S {
+                let missing = count - union.len();
+                let why = format!("{missing} of {count} blocks went with {}", self.name(source));
+                for host in live
+                    .into_iter()
+                    .filter(|&host| self.nodes[host].standing == Standing::Live)
+                    .collect::<Vec<_>>()
+                {
                     self.lost(host, &why, now_s);
                 }
             }
+            return;
         }
+        let Plan::Tree(tree) = &mut self.plan else { return };
+        let root = tree.order()[0];
+        if !self.nodes[root].gone {
+            return;
+        }
+        if let Some(&heir) = live.iter().find(|&&host| self.nodes[host].have.is_full()) {
+            tree.crown(root, heir);
+        } else {
+            let holder = |block: u32| {
+                let holders = live
+                    .iter()
+                    .copied()
+                    .filter(|&host| self.nodes[host].have.contains(block));
+                holders
+                    .max_by_key(|&host| self.nodes[host].have.len())
+                    .unwrap_or(source)
+            };
+            self.plan = Plan::Mesh((0..count).map(holder).collect(), 0.0);
+        }
+        self.settled_s = now_s;
+        let text = format!("goes on without {}: the others have it all among them", self.name(root));
+        self.log.push(text);
     }
 
     /// Puts a host that holds others up where nobody depends on it.
     fn demote_slow(&mut self, now_s: f64) {
         let Plan::Tree(tree) = &self.plan else { return };
-        let source = self.ground.source();
+        let root = tree.order()[0];
         for (parent, child) in tree.edges().collect::<Vec<_>>() {
             let (above, below) = (&self.nodes[parent], &self.nodes[child]);
             if below.standing != Standing::Live || !above.takes_part() {
@@ -500,7 +499,7 @@ impl Conductor {
                 continue;
             }
             let last = tree.order().last() == Some(&child);
-            let (slow, text) = if parent != source && !above.demoted {
+            let (slow, text) = if parent != root && !above.demoted {
                 (
                     parent,
                     format!(

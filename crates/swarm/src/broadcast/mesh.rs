@@ -43,7 +43,9 @@ impl Shares {
             }
         }
         let total: f64 = share.iter().sum();
-        share.iter_mut().for_each(|share| *share /= total);
+        for share in &mut share {
+            *share /= total;
+        }
         let mut shares = Self { share, seconds: 0.0 };
         let loads: Vec<_> = shares.loads(ground, bytes).collect();
         shares.seconds = ground.load_seconds(loads.into_iter());

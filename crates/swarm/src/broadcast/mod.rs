@@ -14,4 +14,6 @@ pub mod mechanism;
 pub mod mesh;
 pub mod replica;
 pub mod serving;
+#[cfg(test)]
+mod simulated;
 pub mod tree;

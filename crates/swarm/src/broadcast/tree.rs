@@ -105,7 +105,7 @@ impl Tree {
         let mut crossings = std::collections::BTreeMap::<usize, u32>::new();
         for (m, n) in self.edges() {
             network.for_each_link(m, n, |link| {
-                *crossings.entry(network.link_index(link)).or_default() += 1
+                *crossings.entry(network.link_index(link)).or_default() += 1;
             });
         }
         let mut rates = vec![f64::INFINITY; self.order.len()];

@@ -16,9 +16,10 @@ use crate::error::WorkError;
 use crate::hold::Hold;
 use crate::plane::Plane;
 use crate::plane::dial::{Call, Connection};
-use crate::work::broadcast::PATIENCE;
 use crate::work::broadcast::share::Share;
 
+/// How long the other end of a subscription may give no sign.
+pub const PATIENCE: Duration = Duration::from_secs(4);
 /// Block, offset and length before each piece.
 pub(super) const HEADER_BYTES: usize = 12;
 /// Bytes taken off a connection in one call.

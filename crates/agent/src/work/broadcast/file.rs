@@ -8,16 +8,22 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use gavotte_swarm::broadcast::layout::{Layout, MAX_BLOCKS};
-use gavotte_swarm::broadcast::replica::Replica;
+use gavotte_swarm::broadcast::replica::{Hash, Replica};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, Flock, FlockArg, fallocate};
 
 use crate::contract::agents::ManifestReply;
 use crate::error::WorkError;
 
+/// Bytes of a hash.
+const HASH_BYTES: usize = size_of::<Hash>();
 /// Permissions that a copy may take over: no set-user-id.
 const MODE: u32 = 0o777;
 
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "an error, or a text made for it, is handed over"
+)]
 fn bad(path: &Path, problem: impl ToString) -> WorkError {
     WorkError::File {
         path: path.display().to_string(),
@@ -33,6 +39,25 @@ fn absolute(path: &str) -> Result<&Path, WorkError> {
         .ok_or_else(|| bad(path, "not the absolute path of a file"))
 }
 
+/// Does what may wait for a disk on a thread of its own.
+pub(super) async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, WorkError> + Send + 'static,
+) -> Result<T, WorkError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(WorkError::Request(format!("the work on a file broke off: {error}"))))
+}
+
+/// How an object is cut, and the hash of each block.
+pub(super) fn cut(manifest: &ManifestReply) -> Result<(Layout, Vec<Hash>), WorkError> {
+    let nonsense = || WorkError::Request("manifest: not one hash of 32 bytes a block".into());
+    let layout = Layout::new(manifest.bytes, manifest.block_bytes).ok_or_else(nonsense)?;
+    let (hashes, rest) = manifest.hashes.as_chunks::<HASH_BYTES>();
+    if !rest.is_empty() || hashes.len() != layout.count() as usize {
+        return Err(nonsense());
+    }
+    Ok((layout, hashes.to_vec()))
+}
+
 /// Cuts a file into blocks, of a size that suits it for 0.
 ///
 /// # Errors
@@ -46,7 +71,7 @@ pub(super) fn manifest(path: &str, block_bytes: u32) -> Result<ManifestReply, Wo
     };
     let layout = Layout::new(bytes, block_bytes)
         .ok_or_else(|| bad(path, format!("more than {MAX_BLOCKS} blocks of {block_bytes} bytes")))?;
-    let mut hashes = Vec::with_capacity(layout.count() as usize * super::HASH_BYTES);
+    let mut hashes = Vec::with_capacity(layout.count() as usize * HASH_BYTES);
     let mut buffer = vec![0; layout.length(0) as usize];
     for block in 0..layout.count() {
         let buffer = &mut buffer[..layout.length(block) as usize];
@@ -194,6 +219,10 @@ impl Store {
         fs::rename(partial, &self.path).map_err(|error| bad(&self.path, error))
     }
 
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "an error, or a text made for it, is handed over"
+    )]
     fn bad(&self, problem: impl ToString) -> WorkError {
         bad(self.partial.as_ref().unwrap_or(&self.path), problem)
     }

@@ -20,9 +20,8 @@ use crate::hold::Hold;
 use crate::hold::jobs::Job;
 use crate::plane::Plane;
 use crate::work::broadcast::feed::Subscriber;
-use crate::work::broadcast::file::Store;
+use crate::work::broadcast::file::{Store, apart, cut};
 use crate::work::broadcast::share::Share;
-use crate::work::broadcast::{apart, cut};
 
 /// Bounds of how often a host says how far it is.
 const REPORT_S: std::ops::RangeInclusive<f64> = 0.02..=10.0;

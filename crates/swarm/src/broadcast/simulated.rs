@@ -1,0 +1,375 @@
+//! Broadcasts over a network that is simulated: what agents and controller do, with bytes, deaths, slow peers, broken
+//! subscriptions and pieces that come wrong, but without sockets or clocks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gavotte_net::{BitsPerSec, Host, Network, NetworkParts, Sharing};
+use proptest::prelude::*;
+
+use super::blocks::Blocks;
+use super::conductor::{Conductor, Standing};
+use super::ground::Ground;
+use super::layout::Layout;
+use super::mechanism::Mechanism;
+use super::replica::{Replica, Taken};
+use super::serving::Serving;
+
+const STEP_S: f64 = 0.02;
+const PIECE_BYTES: u32 = 64;
+/// A controller hears from its agents so often.
+const REPORT_STEPS: u32 = 10;
+
+struct World {
+    object: Vec<u8>,
+    nodes: Vec<Node>,
+    /// By child and parent.
+    feeds: BTreeMap<(usize, usize), Serving>,
+    conductor: Conductor,
+    layout: Layout,
+    step: u32,
+}
+
+struct Node {
+    replica: Replica,
+    /// What a copy's file holds.
+    file: Vec<u8>,
+    uplink: f64,
+    dies_s: f64,
+    dead: bool,
+    kept: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    mechanism: Mechanism,
+    bytes: usize,
+    /// Bytes a second of each host's uplink, the source's first.
+    uplinks: Vec<f64>,
+    /// Host, and when it dies.
+    deaths: Vec<(usize, f64)>,
+    /// Child and parent between which every subscription breaks.
+    apart: BTreeSet<(usize, usize)>,
+    /// Whether the source dies when the others have all blocks among them.
+    orphans: bool,
+    /// Each so many-eth piece comes wrong.
+    wrong: u32,
+}
+
+fn network(uplinks: &[f64]) -> Network {
+    let host = |(m, uplink): (usize, &f64)| Host {
+        name: format!("h{m}"),
+        machine: m,
+        egress: BitsPerSec::new(8.0 * uplink).unwrap(),
+        ingress: BitsPerSec::new(8.0 * 10_000.0).unwrap(),
+    };
+    let count = uplinks.len();
+    let parts = NetworkParts {
+        hosts: uplinks.iter().enumerate().map(host).collect(),
+        rate_bps: vec![f64::NAN; count * count],
+        latency_s: vec![],
+        groups: vec![],
+        sharing: Sharing::Hose,
+    };
+    Network::new(parts).unwrap()
+}
+
+impl World {
+    /// `told` is what the planner believes of the uplinks.
+    fn new(case: &Case, told: &[f64]) -> Self {
+        let object: Vec<u8> = (0..case.bytes).map(|at| (at * 31 % 251) as u8).collect();
+        let layout = Layout::new(object.len() as u64, 512).unwrap();
+        let hashes: Vec<_> = object
+            .chunks(512)
+            .map(|block| *blake3::hash(block).as_bytes())
+            .collect();
+        let count = case.uplinks.len();
+        let ground = Ground::new(&network(told), 0, &(1..count).collect::<Vec<_>>()).unwrap();
+        let price = case.mechanism.price(&ground, layout.bytes());
+        let mut conductor = Conductor::new(ground, layout, case.mechanism, PIECE_BYTES, price.seconds);
+        let node = |host: usize| {
+            let mut replica = Replica::new(layout, hashes.clone()).unwrap();
+            let mut file = vec![0; object.len()];
+            if host == 0 {
+                replica.own();
+                file.clone_from(&object);
+            }
+            let death = case.deaths.iter().find(|(dying, _)| *dying == host);
+            Node {
+                replica,
+                file,
+                uplink: case.uplinks[host],
+                dies_s: death.map_or(f64::INFINITY, |(_, dies_s)| *dies_s),
+                dead: false,
+                kept: host == 0,
+            }
+        };
+        let nodes: Vec<Node> = (0..count).map(node).collect();
+        for (host, node) in nodes.iter().enumerate() {
+            conductor.opened(host, node.replica.have().clone(), node.replica.bytes(), 0.0);
+        }
+        Self {
+            object,
+            nodes,
+            feeds: BTreeMap::new(),
+            conductor,
+            layout,
+            step: 0,
+        }
+    }
+
+    fn now_s(&self) -> f64 {
+        f64::from(self.step) * STEP_S
+    }
+
+    /// Carries out what the conductor has changed.
+    fn conduct(&mut self) {
+        for (host, feeds) in self.conductor.changes() {
+            assert!(!self.nodes[host].dead || self.conductor.standing(host) == &Standing::Live);
+            self.feeds.retain(|(child, _), _| *child != host);
+            for feed in feeds {
+                assert_ne!(feed.parent, host);
+                let mut serving = Serving::default();
+                let lacking = feed.blocks.without(self.nodes[host].replica.have());
+                lacking
+                    .iter()
+                    .for_each(|block| serving.want(block, self.nodes[host].replica.filled(block)));
+                self.feeds.insert((host, feed.parent), serving);
+            }
+        }
+    }
+
+    fn run(&mut self, case: &Case) {
+        let limit_s = 400.0;
+        let mut sent_pieces = 0u32;
+        while !self.conductor.is_over() {
+            self.step += 1;
+            let now_s = self.now_s();
+            assert!(now_s < limit_s, "no end: {:?}", self.conductor.log());
+            if case.orphans && !self.nodes[0].dead {
+                let mut out = Blocks::none(self.layout.count());
+                self.nodes[1..].iter().for_each(|node| out.add(node.replica.have()));
+                if out.is_full() {
+                    self.nodes[0].dies_s = now_s;
+                }
+            }
+            for host in 0..self.nodes.len() {
+                if !self.nodes[host].dead && now_s >= self.nodes[host].dies_s {
+                    self.nodes[host].dead = true;
+                    self.conductor.lost(host, "killed", now_s);
+                    let cut: Vec<_> = self
+                        .feeds
+                        .keys()
+                        .copied()
+                        .filter(|(_, parent)| *parent == host)
+                        .collect();
+                    for (child, parent) in cut {
+                        self.feeds.remove(&(child, parent));
+                        self.conductor.broken(child, parent, "reset", now_s);
+                    }
+                    self.feeds.retain(|(child, _), _| *child != host);
+                }
+            }
+            let broken: Vec<_> = self
+                .feeds
+                .keys()
+                .copied()
+                .filter(|edge| case.apart.contains(edge))
+                .collect();
+            for (child, parent) in broken {
+                self.feeds.remove(&(child, parent));
+                self.conductor.broken(child, parent, "refused", now_s);
+            }
+            for parent in 0..self.nodes.len() {
+                let children: Vec<_> = self.feeds.keys().copied().filter(|(_, of)| *of == parent).collect();
+                let share = self.nodes[parent].uplink * STEP_S / children.len().max(1) as f64;
+                for edge in children {
+                    self.flow(edge, share, case.wrong, &mut sent_pieces);
+                }
+            }
+            if self.step.is_multiple_of(REPORT_STEPS) {
+                for host in 0..self.nodes.len() {
+                    let node = &self.nodes[host];
+                    if !node.dead {
+                        self.conductor
+                            .progress(host, node.replica.have().clone(), node.replica.bytes(), now_s);
+                    }
+                }
+                self.conductor.tick(now_s);
+            }
+            for host in 1..self.nodes.len() {
+                let node = &mut self.nodes[host];
+                if !node.dead && !node.kept && node.replica.is_whole() {
+                    node.kept = true;
+                    self.conductor.kept(host);
+                }
+            }
+            self.conduct();
+        }
+    }
+
+    /// Lets `budget` bytes flow over one subscription.
+    fn flow(&mut self, (child, parent): (usize, usize), budget: f64, wrong: u32, sent_pieces: &mut u32) {
+        // What is less than a piece is saved by sending it with that chance, here in turn.
+        let mut pieces = (budget / f64::from(PIECE_BYTES)) as u32;
+        let rest = budget / f64::from(PIECE_BYTES) - f64::from(pieces);
+        if (f64::from(self.step) * rest).fract() < rest {
+            pieces += 1;
+        }
+        for _ in 0..pieces {
+            let Some(serving) = self.feeds.get_mut(&(child, parent)) else {
+                return;
+            };
+            let from = &self.nodes[parent];
+            let length = |block| self.layout.length(block);
+            let piece = serving.next(|block| from.replica.filled(block), length, PIECE_BYTES, PIECE_BYTES);
+            let Some(piece) = piece else { return };
+            serving.sent(piece, length(piece.block));
+            let begin = self.layout.offset(piece.block) as usize + piece.offset as usize;
+            let mut bytes = from.file[begin..begin + piece.length as usize].to_vec();
+            *sent_pieces += 1;
+            if wrong > 0 && sent_pieces.is_multiple_of(wrong) {
+                bytes[0] ^= 1;
+            }
+            let to = &mut self.nodes[child];
+            if to.replica.is_next(piece.block, piece.offset, piece.length) {
+                to.file[begin..begin + bytes.len()].copy_from_slice(&bytes);
+            }
+            if to.replica.take(piece.block, piece.offset, &bytes) == Taken::Bad
+                && let Some(serving) = self.feeds.get_mut(&(child, parent))
+            {
+                serving.want(piece.block, 0);
+            }
+        }
+    }
+
+    fn finished(&self, host: usize) -> bool {
+        self.nodes[host].kept && self.nodes[host].file == self.object
+    }
+}
+
+fn mechanism() -> impl Strategy<Value = Mechanism> {
+    prop::sample::select(Mechanism::ALL.to_vec())
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    (
+        mechanism(),
+        1usize..40_000,
+        prop::collection::vec(500.0..5000.0f64, 2..9),
+        0u32..400,
+    )
+        .prop_flat_map(|(mechanism, bytes, uplinks, wrong)| {
+            let count = uplinks.len();
+            let deaths = prop::collection::vec((1..count, 0.0..20.0f64), 0..3);
+            (
+                Just(mechanism),
+                Just(bytes),
+                Just(uplinks),
+                deaths,
+                Just(if wrong < 40 { 0 } else { wrong }),
+            )
+                .prop_map(|(mechanism, bytes, uplinks, deaths, wrong)| Case {
+                    mechanism,
+                    bytes,
+                    uplinks,
+                    deaths,
+                    apart: BTreeSet::new(),
+                    orphans: false,
+                    wrong,
+                })
+        })
+}
+
+proptest! {
+    #[test]
+    fn all_that_live_have_it_whoever_dies(case in case()) {
+        let mut world = World::new(&case, &case.uplinks);
+        world.conduct();
+        world.run(&case);
+        for host in 1..world.nodes.len() {
+            let dies = case.deaths.iter().any(|(dying, _)| *dying == host);
+            prop_assert!(world.finished(host) || dies, "{host}: {:?}", world.conductor.standing(host));
+            if !world.finished(host) {
+                prop_assert!(matches!(world.conductor.standing(host), Standing::Lost(why) if why == "killed"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_source_that_dies_when_all_blocks_are_out_is_not_missed(case in case()) {
+        let case = Case { deaths: vec![], orphans: true, ..case };
+        let mut world = World::new(&case, &case.uplinks);
+        world.conduct();
+        world.run(&case);
+        for host in 1..world.nodes.len() {
+            prop_assert!(world.finished(host), "{host}: {:?}", world.conductor.standing(host));
+        }
+    }
+
+    #[test]
+    fn hosts_that_cannot_reach_each_other_go_round(case in case(), one in 1usize..9, two in 1usize..9) {
+        let count = case.uplinks.len();
+        let apart = BTreeSet::from([(one % count, two % count), (two % count, one % count)]);
+        let case = Case { deaths: vec![], apart, ..case };
+        // With two hosts alone, or where the source is cut off from the only other, there is no way round.
+        prop_assume!(count > 3);
+        let mut world = World::new(&case, &case.uplinks);
+        world.conduct();
+        world.run(&case);
+        for host in 1..count {
+            prop_assert!(world.finished(host), "{host}: {:?}", world.conductor.standing(host));
+        }
+    }
+}
+
+#[test]
+fn a_slow_relay_is_put_last_and_hurts_only_itself() {
+    // It is believed to be as fast as the others.
+    for slow in 1..6 {
+        let mut uplinks = vec![2000.0; 6];
+        let told = uplinks.clone();
+        uplinks[slow] = 200.0;
+        let case = Case {
+            mechanism: Mechanism::Chain,
+            bytes: 60_000,
+            uplinks,
+            deaths: vec![],
+            apart: BTreeSet::new(),
+            orphans: false,
+            wrong: 0,
+        };
+        let mut world = World::new(&case, &told);
+        world.conduct();
+        world.run(&case);
+        assert!((1..6).all(|host| world.finished(host)));
+        // 30 s at full rate; 300 s behind the slow one.
+        assert!(
+            world.now_s() < 45.0,
+            "{slow}: {} s, {:?}",
+            world.now_s(),
+            world.conductor.log()
+        );
+    }
+}
+
+#[test]
+fn a_source_that_dies_early_is_told() {
+    let case = Case {
+        mechanism: Mechanism::Chain,
+        bytes: 40_000,
+        uplinks: vec![2000.0; 4],
+        deaths: vec![(0, 5.0)],
+        apart: BTreeSet::new(),
+        orphans: false,
+        wrong: 0,
+    };
+    let mut world = World::new(&case, &case.uplinks);
+    world.conduct();
+    world.run(&case);
+    for host in 1..4 {
+        let Standing::Lost(why) = world.conductor.standing(host) else {
+            panic!("{host} has it")
+        };
+        assert!(why.contains("blocks went with h0"), "{why}");
+    }
+}

@@ -1,0 +1,128 @@
+"""`gavotte broadcast`: one file to many hosts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gavotte.cli.options import Hosts, Json
+from gavotte.cli.output import emit_json, emit_table, note, progress
+from gavotte.errors import GavotteError
+from gavotte.formats.rates import format_bytes
+
+if TYPE_CHECKING:
+    from gavotte.transfer.broadcasting import BroadcastResult
+    from gavotte.transfer.planning import BroadcastPlan
+
+
+def broadcast(
+    file: Annotated[str, typer.Argument(help="The file; it lies on the host that --from names.", metavar="FILE")],
+    hosts: Hosts,
+    source: Annotated[str, typer.Option("--from", help="The host that has the file.", metavar="HOST")],
+    output: Annotated[
+        str,
+        typer.Option(
+            "-o", "--output", help="Where copies are to be; {host} stands for the receiver's name.", metavar="PATH"
+        ),
+    ],
+    to: Annotated[
+        list[str] | None,
+        typer.Option("--to", help="Who is to have it, separated by commas. By default all others.", metavar="HOST,..."),
+    ] = None,
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            "--network",
+            help="What is known of the hosts. By default each one's port is probed.",
+            metavar="N.network.json",
+        ),
+    ] = None,
+    mechanism: Annotated[
+        str, typer.Option("--mechanism", help="auto, chain, tree, binomial or mesh.", metavar="NAME")
+    ] = "auto",
+    max_seconds: Annotated[
+        float, typer.Option("--max-seconds", help="Give up after so long.", min=0.1, metavar="SECONDS")
+    ] = 3600.0,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print the plan, its predicted time and the lower bound, and send nothing."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Bring a file from one host to many, as fast as the network allows."""
+    from gavotte.agents import resolve_hosts
+    from gavotte.formats.network import read_network
+    from gavotte.transfer.broadcasting import broadcast as send
+    from gavotte.transfer.broadcasting import plan_file
+
+    inventory = resolve_hosts(hosts)
+    targets = None if to is None else [name for part in to for name in part.split(",") if name]
+    known = None if network is None else read_network(network)
+    path, where = str(Path(file).absolute()), str(Path(output).absolute()) if not output.endswith("/") else output
+    common: dict[str, Any] = {"targets": targets, "network": known, "mechanism": mechanism}
+    if dry_run:
+        plan = plan_file(path, inventory, source, where, **common)
+        _planned(plan)
+        if as_json:
+            emit_json(_as_json(plan, None))
+        return
+    with progress("sending") as advance:
+        having: dict[str, int] = {}
+
+        def watch(host: str, done: int, total: int) -> None:
+            having[host] = done
+            advance(sum(having.values()), total * max(1, len(having)))
+
+        result = send(path, inventory, source, where, **common, max_seconds=max_seconds, planned=_planned, watch=watch)
+    for line in result.changes:
+        note(line)
+    if as_json:
+        emit_json(_as_json(result.plan, result))
+    else:
+        emit_table(
+            ["receiver", "done after s", "what failed"],
+            [
+                [each.host, "" if each.finish_s is None else f"{each.finish_s:.3f}", each.error]
+                for each in result.receivers
+            ],
+            words=["what failed"],
+        )
+    if result.elapsed_s is not None:
+        times = (
+            "" if result.ratio is None else f", {result.ratio:.2f} times the lower bound of {result.plan.bound_s:.3f} s"
+        )
+        port = f", which is set by: {result.plan.port}" if result.plan.port else ""
+        note(f"{len(result.receivers) - len(result.lost)} copies in {result.elapsed_s:.3f} s{times}{port}")
+    if result.lost:
+        lost = "; ".join(f"{host}: {why}" for host, why in result.lost.items())
+        raise GavotteError(f"{len(result.lost)} of {len(result.receivers)} receivers do not have it: {lost}")
+
+
+def _planned(plan: BroadcastPlan) -> None:
+    predicted = "nothing is known of the network" if plan.predicted_s is None else f"predicted {plan.predicted_s:.3g} s"
+    bound = "" if plan.bound_s is None else f", lower bound {plan.bound_s:.3g} s ({plan.port})"
+    note(f"{format_bytes(plan.bytes)} to {len(plan.receivers)} receivers by {plan.mechanism}: {predicted}{bound}")
+
+
+def _as_json(plan: BroadcastPlan, result: BroadcastResult | None) -> dict[str, Any]:
+    if result is None:
+        receivers = [{"host": host, "finish_s": None, "ok": False, "error": ""} for host in plan.receivers]
+    else:
+        receivers = result.to_records()
+    return {
+        "bytes": plan.bytes,
+        "mechanism": plan.mechanism,
+        "bound_s": plan.bound_s,
+        "port": plan.port,
+        "predicted_s": plan.predicted_s,
+        "prices_s": plan.prices,
+        "elapsed_s": None if result is None else result.elapsed_s,
+        "ratio": None if result is None else result.ratio,
+        "setup_s": None if result is None else result.setup_s,
+        "checksum": None if result is None else result.checksum,
+        "source_sent_bytes": None if result is None else result.source_sent_bytes,
+        "changes": [] if result is None else result.changes,
+        "receivers": receivers,
+    }

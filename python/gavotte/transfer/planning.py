@@ -1,0 +1,113 @@
+"""What a broadcast costs by each mechanism, priced from a Network before a byte is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from gavotte import _core
+from gavotte.errors import GavotteError
+from gavotte.formats.network import Network
+
+Mechanism = Literal["auto", "chain", "tree", "binomial", "mesh"]
+"""`auto` takes the one with the shortest predicted time."""
+
+MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
+
+ASSUMED_PIECE_BYTES = 16 << 10
+"""Where no Network says what a hop costs."""
+
+
+@dataclass(frozen=True)
+class BroadcastPlan:
+    """How an object is to be brought to many hosts.
+
+    Attributes:
+        bytes: of the object.
+        source: who has it.
+        receivers: who is to have it.
+        mechanism: how.
+        bound_s: what any mechanism needs at least (`_core.BroadcastGround.bound`); None = nothing known limits it.
+        port: what sets that bound, in words.
+        predicted_s: what this mechanism should take; None = nothing is known.
+        piece_bytes: what is passed on at a time.
+        prices: mechanism to its predicted seconds.
+        edges: parent and child of each subscription at the start; of a mesh, none.
+        ground: what it was priced on.
+    """
+
+    bytes: int
+    source: str
+    receivers: tuple[str, ...]
+    mechanism: str
+    bound_s: float | None
+    port: str
+    predicted_s: float | None
+    piece_bytes: int
+    prices: dict[str, float]
+    ground: _core.BroadcastGround
+
+    def ratio(self, elapsed_s: float | None) -> float | None:
+        """How many times the lower bound a time is; None where there is none."""
+        return elapsed_s / self.bound_s if elapsed_s is not None and self.bound_s else None
+
+
+def plan_broadcast(
+    network: Network, source: str, receivers: Sequence[str], size_bytes: int, *, mechanism: Mechanism = "auto"
+) -> BroadcastPlan:
+    """Prices each mechanism on a Network and chooses.
+
+    A pair of unknown rate counts as in `Network.cautious`; a host without a cap as fast as the median of its paths to
+    other machines.
+
+    Args:
+        network: all hosts that take part, maybe more.
+        source: who has the object.
+        receivers: who is to have it.
+        size_bytes: how large it is.
+        mechanism: one of `MECHANISMS`.
+
+    Raises:
+        GavotteError: for a host that the Network does not have, or that is named twice, or an unknown mechanism.
+    """
+    if mechanism not in MECHANISMS:
+        raise GavotteError(f"there is no mechanism `{mechanism}`", hint=f"use one of {', '.join(MECHANISMS)}")
+    at = {name: index for index, name in enumerate(network.names)}
+    for name in (source, *receivers):
+        if name not in at:
+            raise GavotteError(f"`{name}` is not a host of the Network", hint="measure it, or leave it out")
+    try:
+        ground = _core.BroadcastGround(_core.Network(network.cautious()), at[source], [at[name] for name in receivers])
+    except ValueError as error:
+        raise GavotteError(str(error), hint="name each host once") from None
+    bound_s, port = ground.bound(size_bytes)
+    prices = {name: (seconds, piece_bytes) for name, seconds, piece_bytes in ground.prices(size_bytes)}
+    chosen = min(prices, key=lambda name: prices[name][0]) if mechanism == "auto" else mechanism
+    predicted_s, piece_bytes = prices[chosen]
+    known = bound_s > 0
+    return BroadcastPlan(
+        bytes=size_bytes,
+        source=source,
+        receivers=tuple(receivers),
+        mechanism=chosen,
+        bound_s=bound_s if known else None,
+        port=port,
+        predicted_s=predicted_s if known else None,
+        piece_bytes=piece_bytes if known else ASSUMED_PIECE_BYTES,
+        prices={name: seconds for name, (seconds, _) in prices.items()} if known else {},
+        ground=ground,
+    )
+
+
+def nothing_known(names: Sequence[str]) -> Network:
+    """A Network of hosts of which nothing was measured."""
+    unknown: list[list[None]] = [[None] * len(names) for _ in names]
+    return Network.model_validate(
+        {
+            "format": "gavotte/network/1",
+            "hosts": [{"name": name} for name in names],
+            "rate_bps": unknown,
+            "latency_s": unknown,
+        }
+    )

@@ -1,0 +1,57 @@
+"""A quick look at hosts of which no Network is known: how fast each sends and receives over one TCP connection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median_high
+
+from gavotte.agents import Fleet
+from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.schedule import Step, carry_out
+from gavotte.formats.network import Network
+from gavotte.transfer.planning import nothing_known
+
+PROBE_S = 0.5
+"""How long each host sends: a shaper's bucket of 32 kB is less than 1 % of what 50 Mbit/s bring in that time."""
+
+BINS = 50
+STEADY = 0.4
+"""The part at the start that is left out: slow start, and a full bucket."""
+
+STRETCH = 5
+"""Bins over which a rate is taken; the median of all such stretches is the port's."""
+
+
+def look(fleet: Fleet, hosts: Sequence[str], *, congestion: str) -> Network:
+    """Has each host send to the next for `PROBE_S`, all at once, so that each port carries one connection.
+
+    Args:
+        fleet: enrolled agents.
+        hosts: of which at least two.
+        congestion: TCP congestion control of the connections.
+
+    Returns:
+        a Network whose hosts have caps where the probes succeeded. What lies between them is not known.
+    """
+    bulk = pb.Bulk(seconds=PROBE_S, flows=1, congestion=congestion, bin_s=PROBE_S / BINS)
+    ring = list(zip(hosts, [*hosts[1:], hosts[0]], strict=True))
+    schedule = [[Step(source, target, pb.Probe(bulk=bulk)) for source, target in ring]]
+    sends: dict[str, float] = {}
+    receives: dict[str, float] = {}
+    for answer in carry_out(fleet, schedule, round_s=PROBE_S + 2.0):
+        if answer.reply is None or answer.error:
+            continue
+        bins = [count for flow in answer.reply.bulk.flows for count in flow.bin_bytes]
+        steady = bins[int(len(bins) * STEADY) : -1]
+        if any(steady):
+            # A stretch in which this machine had other things to do is not the port's rate.
+            stretches = [sum(steady[at : at + STRETCH]) for at in range(max(1, len(steady) - STRETCH + 1))]
+            rate_bps = 8 * float(median_high(stretches)) / (min(STRETCH, len(steady)) * bulk.bin_s)
+            sends[answer.source] = receives[answer.target] = rate_bps
+    network = nothing_known(hosts)
+    # A hop is as slow as the slower of its ports: what it shows is that neither is slower.
+    caps = [
+        host.model_copy(update={"egress_bps": sends.get(host.name), "ingress_bps": receives.get(host.name)})
+        for host in network.hosts
+    ]
+    return network.model_copy(update={"hosts": caps})

@@ -1,0 +1,200 @@
+"""Real broadcasts: every receiver that lives has the same bytes, whoever dies; who has not is named with the reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests import builders
+from tests.shell import gavotte, processes_of
+
+from gavotte import lab
+from gavotte.agents.runtime import RUNTIME_DIR_VARIABLE
+from gavotte.errors import AgentError, GavotteError
+from gavotte.formats.inventory import read_inventory
+from gavotte.transfer import BroadcastResult, broadcast
+from gavotte.transfer.planning import Mechanism
+
+pytestmark = pytest.mark.lab
+
+HOSTS = [f"h{i}" for i in range(6)]
+CLOUD = builders.topology([{"name": name, "egress": "50mbit", "ingress": "50mbit"} for name in HOSTS])
+
+
+@pytest.fixture
+def cloud() -> Iterator[lab.Session]:
+    """Six equal hosts of 50 Mbit/s. One a test: agents are killed in it."""
+    with lab.session(CLOUD, source="tests") as session:
+        yield session
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "object"
+    path.write_bytes(os.urandom(3_000_001))
+    path.chmod(0o640)
+    return path
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """Under way for more than a second."""
+    path = tmp_path / "large"
+    path.write_bytes(os.urandom(8_000_000))
+    return path
+
+
+def kill(session: lab.Session, name: str) -> None:
+    """Ends a host's agent, as a crash would."""
+    (agent,) = (
+        number
+        for number, line in processes_of(os.environ[RUNTIME_DIR_VARIABLE]).items()
+        if f"{session.folder}/{name}.sock" in line
+    )
+    os.kill(agent, signal.SIGKILL)
+
+
+def right(result: BroadcastResult, file: Path) -> set[str]:
+    """Receivers whose copies are as the file."""
+    whole = file.read_bytes()
+    for each in result.receivers:
+        if each.ok:
+            assert Path(each.path).read_bytes() == whole
+            assert not Path(each.path + ".partial").exists()
+    return {each.host for each in result.receivers if each.ok}
+
+
+def when(share: float, what: Callable[[], None], *, host: str) -> Callable[[str, int, int], None]:
+    """Does something once, when a receiver has this share."""
+    done = threading.Event()
+
+    def watch(name: str, held: int, total: int) -> None:
+        if name == host and held >= share * total and not done.is_set():
+            done.set()
+            what()
+
+    return watch
+
+
+def test_each_mechanism_brings_the_same_bytes(cloud: lab.Session, file: Path, tmp_path: Path) -> None:
+    line: list[str | Path] = ["broadcast", file, "--hosts", "lab", "--from", "h0", "--json"]
+    environment = {**os.environ, **cloud.environment()}
+    for mechanism in ("chain", "tree", "binomial", "mesh", "auto"):
+        output = tmp_path / (mechanism + "-{host}")
+        done = gavotte(*line, "-o", output, "--mechanism", mechanism, env=environment)
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout)
+        assert [each["host"] for each in told["receivers"]] == HOSTS[1:]
+        assert all(each["ok"] and not each["error"] for each in told["receivers"])
+        assert told["bytes"] == 3_000_001
+        assert told["elapsed_s"] == max(each["finish_s"] for each in told["receivers"])
+        assert told["bound_s"] > 0
+        assert "times the lower bound" in done.stderr
+        for host in HOSTS[1:]:
+            copy = tmp_path / f"{mechanism}-{host}"
+            assert copy.read_bytes() == file.read_bytes()
+            assert copy.stat().st_mode & 0o777 == 0o640
+        assert not list(tmp_path.glob("*.partial"))
+    planned = gavotte(*line, "-o", tmp_path / "dry-{host}", "--to", "h3,h1", "--dry-run", env=environment)
+    assert [each["host"] for each in json.loads(planned.stdout)["receivers"]] == ["h3", "h1"]
+    assert not list(tmp_path.glob("dry-*"))
+
+
+def test_what_is_there_is_not_sent_again(cloud: lab.Session, file: Path, tmp_path: Path) -> None:
+    inventory = read_inventory(cloud.hosts_file)
+    whole = file.read_bytes()
+    (tmp_path / "out-h1.partial").write_bytes(whole[:2_000_000] + b"?" * 1_500_000)
+    (tmp_path / "out-h2.partial").write_bytes(whole)
+    result = broadcast(
+        str(file), inventory, "h0", str(tmp_path / "out-{host}"), targets=["h1", "h2"], mechanism="chain"
+    )
+    assert right(result, file) == {"h1", "h2"}
+    assert 900_000 < result.source_sent_bytes < 1_200_000
+
+
+@pytest.mark.parametrize("mechanism", ["chain", "tree", "mesh"])
+def test_a_relay_that_dies_is_named_and_nobody_else_is_hurt(
+    cloud: lab.Session, large: Path, tmp_path: Path, mechanism: Mechanism
+) -> None:
+    inventory = read_inventory(cloud.hosts_file)
+    watch = when(0.3, lambda: kill(cloud, "h2"), host="h2")
+    result = broadcast(
+        str(large),
+        inventory,
+        "h0",
+        str(tmp_path / "out-{host}"),
+        mechanism=mechanism,
+        watch=watch,
+    )
+    assert right(result, large) == {"h1", "h3", "h4", "h5"}
+    assert list(result.lost) == ["h2"]
+    assert "h2" in " ".join(result.changes)
+
+
+def test_a_source_that_dies_after_a_full_copy_is_not_missed(large: Path, tmp_path: Path) -> None:
+    slow = [{"name": "h0", "egress": "80mbit"}, {"name": "h1"}, {"name": "h2", "ingress": "20mbit"}]
+    with lab.session(builders.topology(slow), source="tests") as session:
+        inventory = read_inventory(session.hosts_file)
+        watch = when(1.0, lambda: kill(session, "h0"), host="h1")
+        result = broadcast(str(large), inventory, "h0", str(tmp_path / "out-{host}"), mechanism="chain", watch=watch)
+        assert right(result, large) == {"h1", "h2"}
+        assert "h0" in " ".join(result.changes)
+
+
+def test_a_source_that_dies_early_fails_all_with_the_reason(cloud: lab.Session, large: Path, tmp_path: Path) -> None:
+    inventory = read_inventory(cloud.hosts_file)
+    watch = when(0.1, lambda: kill(cloud, "h0"), host="h1")
+    result = broadcast(str(large), inventory, "h0", str(tmp_path / "out-{host}"), mechanism="chain", watch=watch)
+    assert right(result, large) == set()
+    assert all("h0" in why for why in result.lost.values())
+    assert (tmp_path / "out-h1.partial").exists()
+
+
+def test_a_copy_that_cannot_be_kept_is_told(cloud: lab.Session, file: Path, tmp_path: Path) -> None:
+    for host in ("h1", "h2", "h4", "h5"):
+        (tmp_path / host).mkdir()
+    (tmp_path / "elsewhere").write_bytes(b"untouched")
+    (tmp_path / "h2" / "out.partial").symlink_to(tmp_path / "elsewhere")
+    line: list[str | Path] = [
+        "broadcast",
+        file,
+        "--hosts",
+        "lab",
+        "--from",
+        "h0",
+        "-o",
+        tmp_path / "{host}" / "out",
+        "--json",
+    ]
+    done = gavotte(*line, env={**os.environ, **cloud.environment()})
+    told = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert {each["host"] for each in told["receivers"] if each["ok"]} == {"h1", "h4", "h5"}
+    assert "2 of 5 receivers do not have it" in done.stderr
+    assert "h3: " in done.stderr
+    assert (tmp_path / "elsewhere").read_bytes() == b"untouched"
+
+
+def test_nonsense_is_refused(cloud: lab.Session, file: Path, tmp_path: Path) -> None:
+    inventory = read_inventory(cloud.hosts_file)
+    output = str(tmp_path / "out-{host}")
+    with pytest.raises(GavotteError, match="`q` is not a host"):
+        broadcast(str(file), inventory, "q", output)
+    with pytest.raises(GavotteError, match="has the file already"):
+        broadcast(str(file), inventory, "h0", output, targets=["h0"])
+    with pytest.raises(GavotteError, match="not the absolute path"):
+        broadcast(str(file), inventory, "h0", "out-{host}")
+    with pytest.raises(AgentError, match="nothing-there"):
+        broadcast(str(tmp_path / "nothing-there"), inventory, "h0", output)
+
+
+def test_an_empty_file_is_a_file(cloud: lab.Session, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.touch()
+    result = broadcast(str(empty), read_inventory(cloud.hosts_file), "h0", str(tmp_path / "out-{host}"))
+    assert right(result, empty) == set(HOSTS[1:])

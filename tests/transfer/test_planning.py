@@ -1,0 +1,98 @@
+"""Plans of broadcasts: priced by hosts' caps and groups, and the bound is what no mechanism can beat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests import builders
+
+from gavotte.errors import GavotteError
+from gavotte.formats.network import Network
+from gavotte.transfer.planning import MECHANISMS, nothing_known, plan_broadcast
+
+MB = 1_000_000
+
+
+def star(uplinks: list[float], **fields: Any) -> Network:
+    hosts = [{"name": f"h{i}", "egress_bps": rate, "ingress_bps": 100e6} for i, rate in enumerate(uplinks)]
+    return builders.network(hosts, **fields)
+
+
+def names(network: Network) -> list[str]:
+    return network.names[1:]
+
+
+def test_equal_hosts_make_a_chain_at_the_rate_of_one_port() -> None:
+    network = star([100e6] * 21)
+    plan = plan_broadcast(network, "h0", names(network), 50 * MB)
+    assert plan.mechanism == "chain"
+    assert plan.bound_s == pytest.approx(4.0)
+    assert plan.predicted_s == pytest.approx(4.0, rel=0.02)
+    assert plan.prices["tree"] == pytest.approx(8.0, rel=0.05)
+    assert plan.port.startswith(("out of h0", "into "))
+
+
+def test_a_slow_uplink_comes_last_in_the_chain() -> None:
+    network = star([100e6, 25e6, 100e6, 100e6])
+    plan = plan_broadcast(network, "h0", names(network), 50 * MB)
+    assert plan.mechanism == "chain"
+    assert plan.predicted_s == pytest.approx(4.0, rel=0.02)
+
+
+def test_mixed_uplinks_make_a_mesh() -> None:
+    network = star([50e6, 20e6, 50e6, 20e6, 30e6, 20e6])
+    plan = plan_broadcast(network, "h0", names(network), 10 * MB)
+    assert plan.mechanism == "mesh"
+    # Kumar and Ross: five copies by uplinks of 190 Mbit/s in all.
+    assert plan.bound_s == pytest.approx(5 * 80e6 / 190e6)
+    assert plan.port == "all uplinks together"
+
+
+def test_each_rack_is_entered_once() -> None:
+    hosts = [{"name": f"h{i}", "egress_bps": 100e6, "ingress_bps": 100e6} for i in range(9)]
+    # Racks of which neighbours in the list are not.
+    groups = [
+        {"name": f"rack{r}", "members": [f"h{i}" for i in range(9) if i % 3 == r], "up_bps": 50e6, "down_bps": 50e6}
+        for r in range(3)
+    ]
+    network = builders.network(hosts, groups=groups, sharing="groups")
+    plan = plan_broadcast(network, "h0", names(network), 10 * MB, mechanism="chain")
+    assert plan.bound_s == pytest.approx(1.6)
+    assert plan.predicted_s == pytest.approx(1.6, rel=0.03)
+
+
+def test_a_neighbour_on_the_same_machine_is_no_uplink() -> None:
+    hosts = [{"name": "a", "machine": "m"}, {"name": "b", "machine": "m"}, {"name": "c"}, {"name": "d"}]
+    rates = [[None, 10e9, 1e8, 1e8], [10e9, None, 1e8, 1e8], [1e8, 1e8, None, 1e8], [1e8, 1e8, 1e8, None]]
+    plan = plan_broadcast(builders.network(hosts, rates), "a", ["b", "c", "d"], 10 * MB)
+    assert plan.bound_s is not None
+    assert plan.bound_s >= 0.4
+    assert plan.predicted_s is not None
+    assert plan.predicted_s >= plan.bound_s
+
+
+@given(st.lists(st.floats(1e6, 1e9), min_size=2, max_size=12), st.integers(1, 10**9))
+def test_no_price_is_below_the_bound(uplinks: list[float], size_bytes: int) -> None:
+    network = star(uplinks)
+    for mechanism in MECHANISMS:
+        plan = plan_broadcast(network, "h0", names(network), size_bytes, mechanism=mechanism)
+        assert plan.predicted_s is not None
+        assert plan.bound_s is not None
+        assert plan.predicted_s >= plan.bound_s * (1 - 1e-9)
+
+
+def test_what_is_not_known_is_not_priced() -> None:
+    plan = plan_broadcast(nothing_known(["a", "b"]), "a", ["b"], MB)
+    assert (plan.bound_s, plan.predicted_s, plan.prices) == (None, None, {})
+
+
+def test_nonsense_is_refused() -> None:
+    with pytest.raises(GavotteError, match="`q` is not a host"):
+        plan_broadcast(star([1e6, 1e6]), "q", ["h1"], MB)
+    with pytest.raises(GavotteError, match="named twice"):
+        plan_broadcast(star([1e6, 1e6]), "h0", ["h1", "h1"], MB)
+    with pytest.raises(GavotteError, match="no mechanism"):
+        plan_broadcast(star([1e6, 1e6]), "h0", ["h1"], MB, mechanism="pigeon")  # type: ignore[arg-type]
