@@ -70,8 +70,8 @@ class BroadcastGround:
     def bound(self, size_bytes: int) -> tuple[float, str]:
         """Seconds that any mechanism needs at least, and the port that says so; 0 when nothing known limits."""
 
-    def prices(self, size_bytes: int) -> list[tuple[str, float, int]]:
-        """Name, seconds and bytes of a piece of each mechanism."""
+    def prices(self, size_bytes: int, partitions: Sequence[int]) -> list[tuple[str, float, int]]:
+        """Name, seconds and bytes of a piece of each mechanism; the partitions, by host, are Cornet's."""
 
 @final
 class Conductor:
@@ -88,6 +88,8 @@ class Conductor:
         mechanism: str,
         piece_bytes: int,
         predicted_s: float,
+        partitions: Sequence[int],
+        seed: int,
     ) -> Conductor:
         """Nobody has opened a copy yet.
 
@@ -115,6 +117,9 @@ class Conductor:
 
     def changes(self) -> list[tuple[int, list[tuple[int, bytes, int]]]]:
         """Hosts and from which parents each is to have which blocks at what bit/s (0 = any), since the last call."""
+
+    def answers(self, now_s: float) -> list[tuple[int, list[tuple[int, bytes]]]]:
+        """The answers of Cornet's tracker that are due: hosts, and peers of each with their blocks."""
 
     def log(self) -> list[str]:
         """What was changed and why, since the last call."""

@@ -21,7 +21,7 @@ GROUPS = ("lab", "hosts", "history", "profile")
 PASS_THROUGH = ("lab exec", "lab run")
 """Their output is that of the command that they run."""
 RANDOM = {"demo", "measure", "measure sharing", "measure calibrate", "model", "place", "sequence"}
-RANDOM |= {"collective", "map", "watch", "simulate", "shuffle"}
+RANDOM |= {"broadcast", "collective", "map", "watch", "simulate", "shuffle"}
 
 
 def verbs(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -83,8 +83,9 @@ def when(share: float, what: Callable[[], None], *, host: str) -> Callable[[str,
 
 def test_each_mechanism_brings_the_same_bytes(cloud: lab.Session, file: Path, tmp_path: Path) -> None:
     line: list[str | Path] = ["broadcast", file, "--hosts", "lab", "--from", "h0", "--json"]
+    line += ["--times", tmp_path / "times.json"]
     environment = {**os.environ, **cloud.environment()}
-    for mechanism in ("chain", "tree", "binomial", "mesh", "auto"):
+    for mechanism in ("chain", "tree", "binomial", "mesh", "cornet", "topology", "clustering", "auto"):
         output = tmp_path / (mechanism + "-{host}")
         done = gavotte(*line, "-o", output, "--mechanism", mechanism, env=environment)
         assert done.returncode == 0, done.stderr

@@ -45,14 +45,21 @@ impl BroadcastGround {
         (bound.seconds, bound.port)
     }
 
-    /// Name, seconds and bytes of a piece of each mechanism, in the order in which equals are preferred.
-    fn prices(&self, size_bytes: u64) -> Vec<(&'static str, f64, u32)> {
-        let prices = Mechanism::ALL
-            .into_iter()
-            .map(|mechanism| mechanism.price(&self.0, size_bytes));
-        prices
-            .map(|price| (price.mechanism.name(), price.seconds, price.piece_bytes))
-            .collect()
+    /// Name, seconds and bytes of a piece of each mechanism, in the order in which equals are preferred. The partitions, by
+    /// host, are for those that keep to any.
+    #[allow(clippy::needless_pass_by_value, reason = "a list of numbers comes by value")]
+    fn prices(&self, size_bytes: u64, partitions: Vec<usize>) -> Vec<(&'static str, f64, u32)> {
+        let price = |mechanism: Mechanism| {
+            let kept: &[usize] = if mechanism == Mechanism::Cornet {
+                &[]
+            } else {
+                &partitions
+            };
+            mechanism.price(&self.0, size_bytes, kept)
+        };
+        let prices = Mechanism::ALL.into_iter().map(price);
+        let told = |price: swarm::mechanism::Price| (price.mechanism.name(), price.seconds, price.piece_bytes);
+        prices.map(told).collect()
     }
 }
 
@@ -66,6 +73,7 @@ pub(crate) struct Conductor {
 #[pymethods]
 impl Conductor {
     #[new]
+    #[allow(clippy::too_many_arguments, reason = "they are named in Python")]
     fn new(
         ground: &BroadcastGround,
         size_bytes: u64,
@@ -73,12 +81,22 @@ impl Conductor {
         mechanism: &str,
         piece_bytes: u32,
         predicted_s: f64,
+        partitions: Vec<usize>,
+        seed: u64,
     ) -> PyResult<Self> {
         let layout = Layout::new(size_bytes, block_bytes);
         let layout = layout.ok_or_else(|| PyValueError::new_err(format!("no blocks of {block_bytes} bytes")))?;
         let mechanism: Mechanism = mechanism.parse().map_err(Error::from)?;
         Ok(Self {
-            inner: swarm::conductor::Conductor::new(ground.0.clone(), layout, mechanism, piece_bytes, predicted_s),
+            inner: swarm::conductor::Conductor::new(
+                ground.0.clone(),
+                layout,
+                mechanism,
+                piece_bytes,
+                predicted_s,
+                partitions,
+                seed,
+            ),
             blocks: layout.count(),
         })
     }
@@ -121,6 +139,15 @@ impl Conductor {
         let changes = self.inner.changes().into_iter();
         changes
             .map(|(host, feeds)| (host, feeds.into_iter().map(feed).collect()))
+            .collect()
+    }
+
+    /// The tracker's answers that are due: hosts, and peers of each with their blocks.
+    fn answers(&mut self, now_s: f64) -> Vec<(usize, Vec<(usize, Vec<u8>)>)> {
+        let named = |(peer, blocks): (usize, Blocks)| (peer, blocks.to_bytes());
+        let answers = self.inner.answers(now_s).into_iter();
+        answers
+            .map(|(host, peers)| (host, peers.into_iter().map(named).collect()))
             .collect()
     }
 

@@ -714,7 +714,7 @@ class ManifestReply(_message.Message):
     def __init__(self, bytes: _Optional[int] = ..., block_bytes: _Optional[int] = ..., hashes: _Optional[bytes] = ..., mode: _Optional[int] = ...) -> None: ...
 
 class BroadcastRequest(_message.Message):
-    __slots__ = ("run_id", "broadcast_id", "path", "source", "manifest", "piece_bytes", "report_s", "congestion")
+    __slots__ = ("run_id", "broadcast_id", "path", "source", "manifest", "piece_bytes", "report_s", "congestion", "fetches", "seed")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     BROADCAST_ID_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
@@ -723,6 +723,8 @@ class BroadcastRequest(_message.Message):
     PIECE_BYTES_FIELD_NUMBER: _ClassVar[int]
     REPORT_S_FIELD_NUMBER: _ClassVar[int]
     CONGESTION_FIELD_NUMBER: _ClassVar[int]
+    FETCHES_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     broadcast_id: str
     path: str
@@ -731,7 +733,9 @@ class BroadcastRequest(_message.Message):
     piece_bytes: int
     report_s: float
     congestion: str
-    def __init__(self, run_id: _Optional[str] = ..., broadcast_id: _Optional[str] = ..., path: _Optional[str] = ..., source: bool = ..., manifest: _Optional[_Union[ManifestReply, _Mapping]] = ..., piece_bytes: _Optional[int] = ..., report_s: _Optional[float] = ..., congestion: _Optional[str] = ...) -> None: ...
+    fetches: bool
+    seed: int
+    def __init__(self, run_id: _Optional[str] = ..., broadcast_id: _Optional[str] = ..., path: _Optional[str] = ..., source: bool = ..., manifest: _Optional[_Union[ManifestReply, _Mapping]] = ..., piece_bytes: _Optional[int] = ..., report_s: _Optional[float] = ..., congestion: _Optional[str] = ..., fetches: bool = ..., seed: _Optional[int] = ...) -> None: ...
 
 class Feed(_message.Message):
     __slots__ = ("parent", "blocks", "pace_bps")
@@ -744,30 +748,50 @@ class Feed(_message.Message):
     def __init__(self, parent: _Optional[str] = ..., blocks: _Optional[bytes] = ..., pace_bps: _Optional[int] = ...) -> None: ...
 
 class SpliceRequest(_message.Message):
-    __slots__ = ("run_id", "broadcast_id", "feeds")
+    __slots__ = ("run_id", "broadcast_id", "feeds", "peers")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     BROADCAST_ID_FIELD_NUMBER: _ClassVar[int]
     FEEDS_FIELD_NUMBER: _ClassVar[int]
+    PEERS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     broadcast_id: str
     feeds: _containers.RepeatedCompositeFieldContainer[Feed]
-    def __init__(self, run_id: _Optional[str] = ..., broadcast_id: _Optional[str] = ..., feeds: _Optional[_Iterable[_Union[Feed, _Mapping]]] = ...) -> None: ...
+    peers: _containers.RepeatedCompositeFieldContainer[SwarmPeer]
+    def __init__(self, run_id: _Optional[str] = ..., broadcast_id: _Optional[str] = ..., feeds: _Optional[_Iterable[_Union[Feed, _Mapping]]] = ..., peers: _Optional[_Iterable[_Union[SwarmPeer, _Mapping]]] = ...) -> None: ...
+
+class SwarmPeer(_message.Message):
+    __slots__ = ("name", "have")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    HAVE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    have: bytes
+    def __init__(self, name: _Optional[str] = ..., have: _Optional[bytes] = ...) -> None: ...
+
+class Fetched(_message.Message):
+    __slots__ = ("peer", "seconds")
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    peer: str
+    seconds: float
+    def __init__(self, peer: _Optional[str] = ..., seconds: _Optional[float] = ...) -> None: ...
 
 class SpliceReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class Holding(_message.Message):
-    __slots__ = ("have", "bytes", "sent_bytes", "bad_blocks")
+    __slots__ = ("have", "bytes", "sent_bytes", "bad_blocks", "fetched")
     HAVE_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     SENT_BYTES_FIELD_NUMBER: _ClassVar[int]
     BAD_BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    FETCHED_FIELD_NUMBER: _ClassVar[int]
     have: bytes
     bytes: int
     sent_bytes: int
     bad_blocks: int
-    def __init__(self, have: _Optional[bytes] = ..., bytes: _Optional[int] = ..., sent_bytes: _Optional[int] = ..., bad_blocks: _Optional[int] = ...) -> None: ...
+    fetched: _containers.RepeatedCompositeFieldContainer[Fetched]
+    def __init__(self, have: _Optional[bytes] = ..., bytes: _Optional[int] = ..., sent_bytes: _Optional[int] = ..., bad_blocks: _Optional[int] = ..., fetched: _Optional[_Iterable[_Union[Fetched, _Mapping]]] = ...) -> None: ...
 
 class FeedBroken(_message.Message):
     __slots__ = ("parent", "error", "failure")

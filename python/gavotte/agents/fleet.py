@@ -400,10 +400,10 @@ class Fleet:
         return reply
 
     def broadcast(
-        self, requests: Mapping[str, pb.BroadcastRequest], *, deadline_s: float
+        self, requests: Mapping[str, pb.BroadcastRequest], *, deadline_s: float, silence_s: Callable[[], float]
     ) -> Iterator[tuple[str, pb.BroadcastReply | AgentError]]:
         """Has agents take part in a broadcast and yields what they say. See `measure`."""
-        return self._streams("Broadcast", requests, deadline_s)
+        return self._streams("Broadcast", requests, deadline_s, silence_s)
 
     def splice(self, requests: Mapping[str, pb.SpliceRequest]) -> dict[str, AgentError]:
         """Says anew from whom hosts have their blocks; gives those that did not hear."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gavotte.cli.options import Hosts, Json
+from gavotte.cli.options import Hosts, Json, Seed
 from gavotte.cli.output import emit_json, emit_table, note, progress
 from gavotte.errors import GavotteError
 from gavotte.formats.rates import format_bytes
@@ -40,11 +40,25 @@ def broadcast(
         ),
     ] = None,
     mechanism: Annotated[
-        str, typer.Option("--mechanism", help="auto, chain, tree, binomial or mesh.", metavar="NAME")
+        str,
+        typer.Option(
+            "--mechanism",
+            help="auto, chain, tree, binomial, mesh, cornet, topology or clustering.",
+            metavar="NAME",
+        ),
     ] = "auto",
     max_seconds: Annotated[
         float, typer.Option("--max-seconds", help="Give up after so long.", min=0.1, metavar="SECONDS")
     ] = 3600.0,
+    times: Annotated[
+        Path | None,
+        typer.Option(
+            "--times",
+            help="Where Cornet's block transfer times are kept, from which clustering learns.",
+            metavar="FILE.json",
+        ),
+    ] = None,
+    seed: Seed = 0,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Print the plan, its predicted time and the lower bound, and send nothing."),
@@ -66,7 +80,7 @@ def broadcast(
         plan = plan_file(path, inventory, source, where, **common)
         _planned(plan)
         if as_json:
-            emit_json(_as_json(plan, None))
+            emit_json(_as_json(plan, None, seed))
         return
     with progress("sending") as advance:
         having: dict[str, int] = {}
@@ -75,11 +89,22 @@ def broadcast(
             having[host] = done
             advance(sum(having.values()), total * max(1, len(having)))
 
-        result = send(path, inventory, source, where, **common, max_seconds=max_seconds, planned=_planned, watch=watch)
+        result = send(
+            path,
+            inventory,
+            source,
+            where,
+            **common,
+            max_seconds=max_seconds,
+            times=times,
+            seed=seed,
+            planned=_planned,
+            watch=watch,
+        )
     for line in result.changes:
         note(line)
     if as_json:
-        emit_json(_as_json(result.plan, result))
+        emit_json(_as_json(result.plan, result, seed))
     else:
         emit_table(
             ["receiver", "done after s", "what failed"],
@@ -90,11 +115,11 @@ def broadcast(
             words=["what failed"],
         )
     if result.elapsed_s is not None:
-        times = (
+        over = (
             "" if result.ratio is None else f", {result.ratio:.2f} times the lower bound of {result.plan.bound_s:.3f} s"
         )
         port = f", which is set by: {result.plan.port}" if result.plan.port else ""
-        note(f"{len(result.receivers) - len(result.lost)} copies in {result.elapsed_s:.3f} s{times}{port}")
+        note(f"{len(result.receivers) - len(result.lost)} copies in {result.elapsed_s:.3f} s{over}{port}")
     if result.lost:
         lost = "; ".join(f"{host}: {why}" for host, why in result.lost.items())
         raise GavotteError(f"{len(result.lost)} of {len(result.receivers)} receivers do not have it: {lost}")
@@ -106,7 +131,7 @@ def _planned(plan: BroadcastPlan) -> None:
     note(f"{format_bytes(plan.bytes)} to {len(plan.receivers)} receivers by {plan.mechanism}: {predicted}{bound}")
 
 
-def _as_json(plan: BroadcastPlan, result: BroadcastResult | None) -> dict[str, Any]:
+def _as_json(plan: BroadcastPlan, result: BroadcastResult | None, seed: int) -> dict[str, Any]:
     if result is None:
         receivers = [{"host": host, "finish_s": None, "ok": False, "error": ""} for host in plan.receivers]
     else:
@@ -124,5 +149,6 @@ def _as_json(plan: BroadcastPlan, result: BroadcastResult | None) -> dict[str, A
         "checksum": None if result is None else result.checksum,
         "source_sent_bytes": None if result is None else result.source_sent_bytes,
         "changes": [] if result is None else result.changes,
+        "seed": seed,
         "receivers": receivers,
     }

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from gavotte import _core
@@ -16,6 +16,7 @@ from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.tables import Tabular
+from gavotte.transfer.blocktimes import BlockTimes, default_path
 from gavotte.transfer.planning import BroadcastPlan, Mechanism, nothing_known, plan_broadcast
 from gavotte.transfer.probing import look
 
@@ -27,6 +28,9 @@ CONGESTION = "cubic"
 REPORT_S = 0.2
 """How often each host says how far it is."""
 
+SILENCE_S = 30.0
+"""All hosts together have been silent for so long: they are given up."""
+
 READ_S = 600.0
 """How long the source may take to read its file, and a receiver to look through what an earlier broadcast has left."""
 
@@ -34,6 +38,9 @@ HOST = "{host}"
 """Stands in an output path for the receiver's name."""
 
 HASH_BYTES = 32
+
+CORNETS = ("cornet", "topology", "clustering")
+"""Mechanisms in which receivers choose themselves what they fetch."""
 
 Watch = Callable[[str, int, int], None]
 """Called with a receiver, the bytes that it has, and all bytes."""
@@ -113,6 +120,8 @@ def broadcast(
     mechanism: Mechanism = "auto",
     block_bytes: int = 0,
     max_seconds: float = 3600.0,
+    times: Path | None = None,
+    seed: int = 0,
     planned: Callable[[BroadcastPlan], None] | None = None,
     watch: Watch | None = None,
 ) -> BroadcastResult:
@@ -130,6 +139,8 @@ def broadcast(
         mechanism: how; `auto` takes the fastest predicted.
         block_bytes: what is checked and asked for again as a whole; 0 = as suits the file.
         max_seconds: when to give up.
+        times: where Cornet's block transfer times are kept, from which `clustering` learns; None = in the user's cache.
+        seed: of all random choices.
         planned: told of the plan before the start.
         watch: told how far each receiver is.
 
@@ -154,12 +165,17 @@ def broadcast(
         if network is None and there and manifest.bytes:
             network = look(fleet, [source, *there], congestion=CONGESTION)
         known = nothing_known([source, *receivers]) if network is None else _with_all(network, [source, *receivers])
-        plan = plan_broadcast(known, source, receivers, manifest.bytes, mechanism=mechanism)
+        kept = BlockTimes.read(times or default_path(used))
+        inferred = kept.partitions(known.names, seed=seed) if mechanism == "clustering" else None
+        plan = plan_broadcast(known, source, receivers, manifest.bytes, mechanism=mechanism, inferred=inferred)
         if planned is not None:
             planned(plan)
         result = BroadcastResult(plan, [Receiver(name, paths[name]) for name in receivers])
         at = {name: index for index, name in enumerate(known.names)}
-        _Run(fleet, manifest, path, result, at, watch, begin_s).run(max_seconds)
+        run = _Run(fleet, manifest, path, result, at, watch, begin_s, kept, seed)
+        run.run(max_seconds)
+        if plan.mechanism in CORNETS:
+            kept.write()
     return result
 
 
@@ -240,6 +256,8 @@ class _Run:
         at: dict[str, int],
         watch: Watch | None,
         begin_s: float,
+        kept: BlockTimes,
+        seed: int,
     ) -> None:
         self._fleet = fleet
         self._manifest = manifest
@@ -250,6 +268,8 @@ class _Run:
         self._names = {index: name for name, index in at.items()}
         self._watch = watch
         self._begin_s = begin_s
+        self._kept = kept
+        self._seed = seed
         self._start_s: float | None = None
         self._by_name = {each.host: each for each in result.receivers}
         self._id = fleet.run_id
@@ -261,6 +281,8 @@ class _Run:
             self._plan.mechanism,
             self._plan.piece_bytes,
             self._plan.predicted_s or float("inf"),
+            self._plan.partitions,
+            seed,
         )
 
     def run(self, max_seconds: float) -> None:
@@ -268,7 +290,11 @@ class _Run:
             self._lose(name, reason)
         requests = {name: self._request(name) for name in self._expected}
         over_s = 0.0
-        stream = self._fleet.broadcast(requests, deadline_s=max_seconds + READ_S)
+        stream = self._fleet.broadcast(
+            requests,
+            deadline_s=max_seconds + READ_S,
+            silence_s=lambda: READ_S if self._start_s is None else SILENCE_S,
+        )
         try:
             for name, reply in stream:
                 # The source says once more how much it has sent.
@@ -294,6 +320,8 @@ class _Run:
             piece_bytes=self._plan.piece_bytes,
             report_s=REPORT_S,
             congestion=CONGESTION,
+            fetches=not source and self._plan.mechanism in CORNETS,
+            seed=(self._seed + 1) * 1_000_003 + self._at[name],
         )
 
     def _now(self) -> float:
@@ -330,6 +358,8 @@ class _Run:
 
     def _progress(self, name: str, holding: pb.Holding) -> None:
         self._conductor.progress(self._at[name], holding.have, holding.bytes, self._now())
+        for each in holding.fetched:
+            self._kept.add(each.peer, name, each.seconds / self._manifest.block_bytes)
         if name == self._plan.source:
             self._result.source_sent_bytes = holding.sent_bytes
             return
@@ -348,6 +378,16 @@ class _Run:
 
     def _conduct(self) -> None:
         """Hands on what the conductor has changed, and tells of it."""
+        answers = {
+            self._names[host]: pb.SpliceRequest(
+                run_id=self._fleet.run_id,
+                broadcast_id=self._id,
+                peers=[pb.SwarmPeer(name=self._names[peer], have=have) for peer, have in peers],
+            )
+            for host, peers in self._conductor.answers(self._now())
+        }
+        for name, error in self._fleet.splice(answers).items():
+            self._lose(name, f"its agent does not answer ({error})")
         while changes := self._conductor.changes():
             requests = {
                 self._names[host]: pb.SpliceRequest(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -10,10 +10,13 @@ from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 
-Mechanism = Literal["auto", "chain", "tree", "binomial", "mesh"]
+Mechanism = Literal["auto", "chain", "tree", "binomial", "mesh", "cornet", "topology", "clustering"]
 """`auto` takes the one with the shortest predicted time."""
 
 MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
+
+WORTH = 0.95
+"""Racks are kept to when that should take less than this share of the time without."""
 
 ASSUMED_PIECE_BYTES = 16 << 10
 """Where no Network says what a hop costs."""
@@ -34,6 +37,7 @@ class BroadcastPlan:
         piece_bytes: what is passed on at a time.
         prices: mechanism to its predicted seconds.
         edges: parent and child of each subscription at the start; of a mesh, none.
+        partitions: by host of the Network, the one that it belongs to where receivers fetch only from their own.
         ground: what it was priced on.
     """
 
@@ -46,6 +50,7 @@ class BroadcastPlan:
     predicted_s: float | None
     piece_bytes: int
     prices: dict[str, float]
+    partitions: tuple[int, ...]
     ground: _core.BroadcastGround
 
     def ratio(self, elapsed_s: float | None) -> float | None:
@@ -54,7 +59,13 @@ class BroadcastPlan:
 
 
 def plan_broadcast(
-    network: Network, source: str, receivers: Sequence[str], size_bytes: int, *, mechanism: Mechanism = "auto"
+    network: Network,
+    source: str,
+    receivers: Sequence[str],
+    size_bytes: int,
+    *,
+    mechanism: Mechanism = "auto",
+    inferred: Mapping[str, int] | None = None,
 ) -> BroadcastPlan:
     """Prices each mechanism on a Network and chooses.
 
@@ -67,6 +78,8 @@ def plan_broadcast(
         receivers: who is to have it.
         size_bytes: how large it is.
         mechanism: one of `MECHANISMS`.
+        inferred: for `clustering`, the partition of each host, as `clustering.infer_partitions` tells; `topology` has
+            them from the Network's groups.
 
     Raises:
         GavotteError: for a host that the Network does not have, or that is named twice, or an unknown mechanism.
@@ -82,10 +95,20 @@ def plan_broadcast(
     except ValueError as error:
         raise GavotteError(str(error), hint="name each host once") from None
     bound_s, port = ground.bound(size_bytes)
-    prices = {name: (seconds, piece_bytes) for name, seconds, piece_bytes in ground.prices(size_bytes)}
+    partitions = _racks(network) if mechanism == "topology" else [(inferred or {}).get(name, 0) for name in at]
+    prices = {name: (seconds, piece) for name, seconds, piece in ground.prices(size_bytes, partitions)}
+    if mechanism != "topology":
+        # What is not asked for is priced without knowing its partitions.
+        prices["topology"] = next(
+            each[1:] for each in ground.prices(size_bytes, _racks(network)) if each[0] == "topology"
+        )
     chosen = min(prices, key=lambda name: prices[name][0]) if mechanism == "auto" else mechanism
-    predicted_s, piece_bytes = prices[chosen]
     known = bound_s > 0
+    if chosen == "topology" and known and prices[chosen][0] > WORTH * prices["cornet"][0]:
+        # Racks that nothing slow lies between would only keep peers apart.
+        partitions = [0] * len(at)
+        prices[chosen] = prices["cornet"]
+    predicted_s, piece_bytes = prices[chosen]
     return BroadcastPlan(
         bytes=size_bytes,
         source=source,
@@ -96,8 +119,19 @@ def plan_broadcast(
         predicted_s=predicted_s if known else None,
         piece_bytes=piece_bytes if known else ASSUMED_PIECE_BYTES,
         prices={name: seconds for name, (seconds, _) in prices.items()} if known else {},
+        partitions=tuple(partitions if mechanism in ("topology", "clustering") else [0] * len(at)),
         ground=ground,
     )
+
+
+def _racks(network: Network) -> list[int]:
+    """By host, a number of the groups around it: hosts within the same ones are a rack."""
+    around = [
+        tuple(number for number, group in enumerate(network.groups) if host.name in group.members)
+        for host in network.hosts
+    ]
+    numbers = {groups: number for number, groups in enumerate(dict.fromkeys(around))}
+    return [numbers[groups] for groups in around]
 
 
 def nothing_known(names: Sequence[str]) -> Network:

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::blocks::Blocks;
+use super::cornet::{ANSWER, POLL_S, Random};
 use super::ground::Ground;
 use super::layout::Layout;
 use super::mechanism::Mechanism;
@@ -86,6 +87,8 @@ enum Plan {
     Tree(Tree),
     /// Who passes on each block, and what each host may send in all, in bit/s.
     Mesh(Vec<usize>, f64),
+    /// Receivers fetch from peers of their own partition, by host, that the tracker names.
+    Cornet(Vec<usize>),
 }
 
 /// One broadcast under way.
@@ -101,15 +104,29 @@ pub struct Conductor {
     settled_s: f64,
     /// Once the source has died: how many blocks there are among the others, and when that last changed.
     left: (u32, f64),
+    random: Random,
+    /// By host: when the tracker answers it next.
+    polls_s: Vec<f64>,
     log: Vec<String>,
 }
 
 impl Conductor {
     /// A broadcast in which nobody has opened a copy yet. `predicted_s` is how long it should take; infinite when
-    /// nobody knows.
-    pub fn new(ground: Ground, layout: Layout, mechanism: Mechanism, piece_bytes: u32, predicted_s: f64) -> Self {
+    /// nobody knows. `partitions`, by host, and `seed` are a Cornet's.
+    pub fn new(
+        ground: Ground,
+        layout: Layout,
+        mechanism: Mechanism,
+        piece_bytes: u32,
+        predicted_s: f64,
+        partitions: Vec<usize>,
+        seed: u64,
+    ) -> Self {
         let bytes = layout.bytes();
-        let plan = if let Some(shape) = mechanism.shape() {
+        let ground_hosts = ground.network().hosts().len();
+        let plan = if mechanism.is_cornet() {
+            Plan::Cornet(partitions)
+        } else if let Some(shape) = mechanism.shape() {
             Plan::Tree(Tree::new(shape, &ground, bytes, piece_bytes))
         } else {
             let shares = Shares::new(&ground, bytes);
@@ -140,6 +157,8 @@ impl Conductor {
             expected_bytes_per_s,
             settled_s: 0.0,
             left: (0, 0.0),
+            random: Random::new(seed),
+            polls_s: vec![0.0; ground_hosts],
             log: Vec::new(),
         }
     }
@@ -148,7 +167,7 @@ impl Conductor {
     pub fn edges(&self) -> Vec<(usize, usize)> {
         match &self.plan {
             Plan::Tree(tree) => tree.edges().collect(),
-            Plan::Mesh(..) => Vec::new(),
+            Plan::Mesh(..) | Plan::Cornet(..) => Vec::new(),
         }
     }
 
@@ -311,6 +330,40 @@ impl Conductor {
         changes
     }
 
+    /// The tracker's answers that are due: hosts, and some random peers of each with what they have.
+    pub fn answers(&mut self, now_s: f64) -> Vec<(usize, Vec<(usize, Blocks)>)> {
+        let Plan::Cornet(partitions) = &self.plan else {
+            return Vec::new();
+        };
+        let partition = |host: usize| partitions.get(host).copied().unwrap_or(0);
+        let mut answers = Vec::new();
+        for host in self.ground.receivers().to_vec() {
+            if self.nodes[host].standing != Standing::Live || now_s < self.polls_s[host] {
+                continue;
+            }
+            // Who has nothing yet is no source.
+            let known: Vec<usize> = (self.ground.members())
+                .filter(|&peer| peer != host && self.nodes[peer].takes_part() && !self.nodes[peer].have.is_empty())
+                .filter(|&peer| peer == self.ground.source() || self.alone(host, peer, &partition))
+                .collect();
+            let chosen = self.random.some(known, ANSWER);
+            answers.push((
+                host,
+                chosen
+                    .into_iter()
+                    .map(|peer| (peer, self.nodes[peer].have.clone()))
+                    .collect(),
+            ));
+            self.polls_s[host] = now_s + self.random.within(POLL_S);
+        }
+        answers
+    }
+
+    /// Whether a host may have blocks from a peer: of its own partition, or of any when the source is no more.
+    fn alone(&self, host: usize, peer: usize, partition: &impl Fn(usize) -> usize) -> bool {
+        partition(host) == partition(peer) || !self.nodes[self.ground.source()].takes_part()
+    }
+
     /// Whether feeds differ at most in what is had meanwhile.
     fn alike(&self, host: usize, given: &[Feed], feeds: &[Feed]) -> bool {
         let lacking = Blocks::all(self.layout.count()).without(&self.nodes[host].have);
@@ -339,6 +392,7 @@ impl Conductor {
                 })
                 .into_iter()
                 .collect(),
+            Plan::Cornet(_) => Vec::new(),
             Plan::Mesh(helpers, seconds) => {
                 let mut by_parent: BTreeMap<usize, Blocks> = BTreeMap::new();
                 let mut load: BTreeMap<usize, u32> = BTreeMap::new();
@@ -390,6 +444,7 @@ impl Conductor {
             Plan::Tree(tree) if tree.order()[0] == host => {}
             Plan::Tree(tree) => tree.remove(host),
             Plan::Mesh(..) => self.reassign(host),
+            Plan::Cornet(_) => {}
         }
     }
 
@@ -451,7 +506,9 @@ impl Conductor {
             }
             return;
         }
-        let Plan::Tree(tree) = &mut self.plan else { return };
+        let Plan::Tree(tree) = &mut self.plan else {
+            return;
+        };
         let root = tree.order()[0];
         if !self.nodes[root].gone {
             return;

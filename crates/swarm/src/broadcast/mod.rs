@@ -8,6 +8,7 @@
 
 pub mod blocks;
 pub mod conductor;
+pub mod cornet;
 pub mod ground;
 pub mod layout;
 pub mod mechanism;

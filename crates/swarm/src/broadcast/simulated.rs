@@ -84,8 +84,8 @@ impl World {
             .collect();
         let count = case.uplinks.len();
         let ground = Ground::new(&network(told), 0, &(1..count).collect::<Vec<_>>()).unwrap();
-        let price = case.mechanism.price(&ground, layout.bytes());
-        let mut conductor = Conductor::new(ground, layout, case.mechanism, PIECE_BYTES, price.seconds);
+        let price = case.mechanism.price(&ground, layout.bytes(), &[]);
+        let mut conductor = Conductor::new(ground, layout, case.mechanism, PIECE_BYTES, price.seconds, vec![], 1);
         let node = |host: usize| {
             let mut replica = Replica::new(layout, hashes.clone()).unwrap();
             let mut file = vec![0; object.len()];
@@ -248,7 +248,7 @@ impl World {
 }
 
 fn mechanism() -> impl Strategy<Value = Mechanism> {
-    prop::sample::select(Mechanism::ALL.to_vec())
+    prop::sample::select(Mechanism::ALL[..4].to_vec())
 }
 
 fn case() -> impl Strategy<Value = Case> {

@@ -27,7 +27,7 @@ const GULP_BYTES: usize = 128 << 10;
 /// Spans of one message: it must fit a frame.
 const SPANS: usize = 3000;
 /// How long connecting may take.
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// A block that comes wrong so often from one parent will not come right from it.
 const TRIES: u32 = 3;
 
@@ -58,6 +58,7 @@ impl Subscriber {
             peer: self.hold.peers.get(&self.parent)?,
             work: Work::Subscribe(Subscribe {
                 broadcast_id: self.broadcast_id.clone(),
+                one_at_a_time: false,
             }),
             congestion: &self.congestion,
             connect: CONNECT_LIMIT,
@@ -180,7 +181,7 @@ fn spans(blocks: &Blocks, filled: impl Fn(u32) -> u32) -> Vec<Span> {
 
 /// Bytes of a connection, cut into pieces as they come: what is there of a piece is passed on before the rest has come.
 #[derive(Default)]
-struct Incoming {
+pub(super) struct Incoming {
     header: Vec<u8>,
     block: u32,
     offset: u32,
@@ -190,14 +191,16 @@ struct Incoming {
 
 impl Incoming {
     /// Takes what is there. Returns the blocks that must be asked for again, and why.
-    fn read(
+    pub(super) fn read(
         &mut self,
         stream: &TcpStream,
         mut take: impl FnMut(u32, u32, &[u8]) -> Result<Taken, WorkError>,
     ) -> Result<Vec<(u32, Taken)>, WorkError> {
         self.buffer.resize(GULP_BYTES, 0);
         let count = match stream.try_read(&mut self.buffer) {
-            Ok(0) => return Err(WorkError::io("receive")(io::ErrorKind::UnexpectedEof.into())),
+            Ok(0) => {
+                return Err(WorkError::io("receive")(io::ErrorKind::UnexpectedEof.into()));
+            }
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Vec::new()),
             Err(error) => return Err(WorkError::io("receive")(error)),

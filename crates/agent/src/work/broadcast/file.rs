@@ -190,6 +190,10 @@ impl Store {
         Ok(())
     }
 
+    pub(super) fn is_source(&self) -> bool {
+        self.partial.is_none()
+    }
+
     /// Removes a file in which nothing is.
     fn forget(&self) {
         if let Some(partial) = &self.partial {
@@ -213,7 +217,9 @@ impl Store {
 
     /// Gives a whole copy its name and its permissions.
     pub(super) fn keep(&self) -> Result<(), WorkError> {
-        let Some(partial) = &self.partial else { return Ok(()) };
+        let Some(partial) = &self.partial else {
+            return Ok(());
+        };
         let mode = Permissions::from_mode(self.mode);
         self.file.set_permissions(mode).map_err(|error| self.bad(error))?;
         fs::rename(partial, &self.path).map_err(|error| bad(&self.path, error))

@@ -2,6 +2,7 @@
 //! come. What is sent next, and what is right, `gavotte-swarm` knows; here are the sockets and the files.
 
 mod feed;
+mod fetch;
 mod file;
 mod part;
 mod share;
@@ -30,6 +31,11 @@ pub async fn manifest(request: &ManifestRequest) -> Result<ManifestReply, WorkEr
 /// When no such broadcast is under way.
 pub fn splice(hold: &Hold, request: SpliceRequest) -> Result<(), WorkError> {
     let share = hold.shelf.get::<share::Share>(&request.broadcast_id);
-    share.ok_or(WorkError::UnknownJob)?.splice(request.feeds);
+    let share = share.ok_or(WorkError::UnknownJob)?;
+    if request.peers.is_empty() {
+        share.splice(request.feeds);
+    } else {
+        share.told(request.peers);
+    }
     Ok(())
 }

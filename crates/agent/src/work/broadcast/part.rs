@@ -20,6 +20,7 @@ use crate::hold::Hold;
 use crate::hold::jobs::Job;
 use crate::plane::Plane;
 use crate::work::broadcast::feed::Subscriber;
+use crate::work::broadcast::fetch::Fetcher;
 use crate::work::broadcast::file::{Store, apart, cut};
 use crate::work::broadcast::share::Share;
 
@@ -99,6 +100,14 @@ impl Part {
         let mut asked = share.feeds();
         let mut whole = share.whole();
         let mut feeds = Feeds::default();
+        let fetcher = Fetcher::new(&self.plane, &self.hold, &share, &self.request);
+        let fetching = async {
+            if self.request.fetches {
+                fetcher.run().await;
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::pin!(fetching);
         let period = self.request.report_s.clamp(*REPORT_S.start(), *REPORT_S.end());
         let mut ticks = tokio::time::interval(Duration::from_secs_f64(period));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -115,6 +124,7 @@ impl Part {
                 info!("has all of it");
             }
             tokio::select! {
+                () = &mut fetching => {}
                 Ok(()) = asked.changed() => {
                     let wanted = asked.borrow_and_update().clone();
                     self.splice(&share, &mut feeds, wanted);

@@ -4,18 +4,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gavotte_swarm::broadcast::blocks::Blocks;
+use gavotte_swarm::broadcast::cornet::{Rotation, SLOTS};
 use gavotte_swarm::broadcast::layout::Layout;
 use gavotte_swarm::broadcast::replica::{Replica, Taken};
 use gavotte_swarm::broadcast::serving::{Piece, Serving};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
-use crate::contract::agents::{Feed, Holding};
+use crate::contract::agents::{Feed, Fetched, Holding, SwarmPeer};
 use crate::error::WorkError;
 use crate::hold::jobs::State;
 use crate::work::broadcast::file::Store;
 
 /// Most bytes of one piece: what many small ones cost is spared where much is there to send.
 const MOST: u32 = 64 << 10;
+/// Most times of blocks that wait to be told.
+const MOST_FETCHED: usize = 1000;
 
 /// What a host has of an object.
 #[derive(Debug)]
@@ -30,6 +33,12 @@ pub(super) struct Share {
     state: watch::Receiver<State>,
     sent_bytes: AtomicU64,
     bad_blocks: AtomicU64,
+    peers: watch::Sender<Vec<SwarmPeer>>,
+    rotation: Mutex<Rotation>,
+    fetched: Mutex<Vec<Fetched>>,
+    /// A Cornet's sending slots, and how many wait for one.
+    pub(super) slots: Semaphore,
+    pub(super) waiting: AtomicU64,
 }
 
 impl Share {
@@ -45,6 +54,34 @@ impl Share {
             state,
             sent_bytes: AtomicU64::new(0),
             bad_blocks: AtomicU64::new(0),
+            peers: watch::Sender::new(Vec::new()),
+            rotation: Mutex::default(),
+            fetched: Mutex::default(),
+            slots: Semaphore::new(SLOTS),
+            waiting: AtomicU64::new(0),
+        }
+    }
+
+    /// The tracker's newest answer.
+    pub(super) fn peers(&self) -> watch::Receiver<Vec<SwarmPeer>> {
+        self.peers.subscribe()
+    }
+
+    pub(super) fn told(&self, peers: Vec<SwarmPeer>) {
+        self.peers.send_replace(peers);
+    }
+
+    /// What a Cornet's source sends for a request.
+    pub(super) fn instead_of(&self, block: u32) -> u32 {
+        let mut rotation = self.rotation.lock().unwrap_or_else(PoisonError::into_inner);
+        rotation.instead_of(block, self.layout.count())
+    }
+
+    /// Notes how long a block took.
+    pub(super) fn fetched(&self, fetched: Fetched) {
+        let mut all = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() < MOST_FETCHED {
+            all.push(fetched);
         }
     }
 
@@ -84,7 +121,13 @@ impl Share {
             bytes: replica.bytes(),
             sent_bytes: self.sent_bytes.load(Ordering::Relaxed),
             bad_blocks: self.bad_blocks.load(Ordering::Relaxed),
+            fetched: std::mem::take(&mut *self.fetched.lock().unwrap_or_else(PoisonError::into_inner)),
         }
+    }
+
+    /// Whether the object is its own.
+    pub(super) fn is_source(&self) -> bool {
+        self.store.is_source()
     }
 
     pub(super) fn have(&self) -> Blocks {
@@ -98,6 +141,12 @@ impl Share {
     /// Takes a piece that came. What is not next of its block is told, and left.
     pub(super) fn take(&self, block: u32, offset: u32, bytes: &[u8]) -> Result<Taken, WorkError> {
         let mut replica = self.replica();
+        // What another connection has brought meanwhile is left out.
+        let had = replica.filled(block).saturating_sub(offset);
+        let (offset, bytes) = match bytes.get(had as usize..) {
+            Some(rest) => (offset + had, rest),
+            None => return Ok(Taken::Ignored),
+        };
         if !replica.is_next(block, offset, bytes.len() as u32) {
             return Ok(Taken::Ignored);
         }

@@ -1,6 +1,8 @@
 //! The parent's side: sends what a subscriber wants as soon as it is there.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use gavotte_probe::sockets::tcp;
 use gavotte_swarm::broadcast::serving::Serving;
@@ -20,6 +22,8 @@ use crate::work::visit::Visit;
 
 /// Bytes that the kernel may hold unsent, so that what is wanted anew need not wait behind what was.
 const BACKLOG_BYTES: u32 = 128 << 10;
+/// A Cornet's chat goes on for so long even if others wait.
+const CHAT: Duration = Duration::from_millis(500);
 /// Bytes set aside of the hold's budget at a time.
 const STEP_BYTES: u64 = 4 << 20;
 
@@ -44,7 +48,10 @@ impl Answer for Subscription {
         if let Err(error) = tcp::set_backlog(&connection.stream, BACKLOG_BYTES) {
             debug!(%error, "its backlog has no bound");
         }
-        let wanted = Wanted::default();
+        let wanted = Wanted {
+            one_at_a_time: self.0.one_at_a_time,
+            ..Wanted::default()
+        };
         let (reader, writer) = connection.stream.split();
         tokio::select! {
             heard = listen(reader, &mut connection.channel, &share, &wanted) => heard,
@@ -57,6 +64,8 @@ impl Answer for Subscription {
 struct Wanted {
     serving: Mutex<Serving>,
     changed: Notify,
+    /// As a Cornet asks.
+    one_at_a_time: bool,
 }
 
 impl Wanted {
@@ -90,6 +99,11 @@ async fn listen(
             for span in &want.wanted {
                 let end = span.first.saturating_add(span.count).min(count);
                 for block in span.first..end {
+                    if wanted.one_at_a_time && share.is_source() {
+                        let block = share.instead_of(block);
+                        serving.want(block, 0);
+                        continue;
+                    }
                     serving.want(block, if block == span.first { span.offset } else { 0 });
                 }
             }
@@ -108,10 +122,24 @@ async fn send(
     let mut grown = share.grown();
     let mut reservation = budget.reserve(0)?;
     let mut buffer = Vec::new();
+    let _slot = if wanted.one_at_a_time {
+        share.waiting.fetch_add(1, Ordering::Relaxed);
+        let slot = share.slots.acquire().await;
+        share.waiting.fetch_sub(1, Ordering::Relaxed);
+        Some(slot.map_err(|_| WorkError::Over)?)
+    } else {
+        None
+    };
+    let began = Instant::now();
     loop {
         grown.mark_unchanged();
         let piece = wanted.with(|serving| share.next(serving, HEADER_BYTES, &mut buffer))?;
         let Some(piece) = piece else {
+            let served = wanted.one_at_a_time && wanted.with(|serving| serving.wanted()) == 0;
+            if served && began.elapsed() > CHAT && share.waiting.load(Ordering::Relaxed) > 0 {
+                // Its turn is over, since others wait.
+                return Ok(());
+            }
             tokio::select! {
                 _ = grown.changed() => {}
                 () = wanted.changed.notified() => {}

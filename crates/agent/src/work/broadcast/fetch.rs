@@ -1,0 +1,154 @@
+//! A Cornet's receiver: fetches one block at a time from each of a few peers, as `gavotte-swarm` picks them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use gavotte_swarm::broadcast::blocks::Blocks;
+use gavotte_swarm::broadcast::cornet::{Picker, SLOTS};
+use gavotte_swarm::broadcast::replica::Taken;
+use tracing::debug;
+
+use crate::contract::agents::{BroadcastRequest, Fetched};
+use crate::contract::data::{Span, Subscribe, Want, hello::Work};
+use crate::error::WorkError;
+use crate::hold::Hold;
+use crate::plane::Plane;
+use crate::plane::dial::{Call, Connection};
+use crate::work::broadcast::feed::{CONNECT_LIMIT, Incoming, PATIENCE};
+use crate::work::broadcast::share::Share;
+
+/// How long to wait for something to do, or after a peer that failed.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Fetches all that is lacking.
+pub(super) struct Fetcher {
+    plane: Arc<Plane>,
+    hold: Arc<Hold>,
+    share: Arc<Share>,
+    broadcast_id: String,
+    congestion: String,
+    picker: Mutex<Picker>,
+}
+
+impl Fetcher {
+    pub(super) fn new(plane: &Arc<Plane>, hold: &Arc<Hold>, share: &Arc<Share>, request: &BroadcastRequest) -> Self {
+        Self {
+            plane: Arc::clone(plane),
+            hold: Arc::clone(hold),
+            share: Arc::clone(share),
+            broadcast_id: request.broadcast_id.clone(),
+            congestion: request.congestion.clone(),
+            picker: Mutex::new(Picker::new(request.seed)),
+        }
+    }
+
+    /// Fetches until nothing is lacking.
+    pub(super) async fn run(&self) {
+        let hearing = async {
+            let mut peers = self.share.peers();
+            loop {
+                let told = peers.borrow_and_update().clone();
+                let count = self.share.layout().count();
+                let known = told
+                    .into_iter()
+                    .map(|peer| (peer.name, Blocks::from_bytes(count, &peer.have)));
+                let known: BTreeMap<_, _> = known.collect();
+                self.picker().told(known);
+                if peers.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        const { assert!(SLOTS == 4) };
+        let slots = async { tokio::join!(self.slot(), self.slot(), self.slot(), self.slot()) };
+        tokio::select! {
+            () = hearing => {}
+            _ = slots => {}
+        }
+    }
+
+    async fn slot(&self) {
+        while !*self.share.whole().borrow() {
+            let peer = self.picker().peer(&self.share.have());
+            let Some(peer) = peer else {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            let chat = self.hold.dropped.unless(&peer, self.chat(&peer)).await;
+            self.picker().end(&peer);
+            if let Err(error) = chat {
+                debug!(peer, %error, "a chat ended");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Fetches from one peer for as long as it has something and lets it.
+    async fn chat(&self, peer: &str) -> Result<(), WorkError> {
+        let call = Call {
+            plane: &self.plane,
+            hold: &self.hold,
+            peer: self.hold.peers.get(peer)?,
+            work: Work::Subscribe(Subscribe {
+                broadcast_id: self.broadcast_id.clone(),
+                one_at_a_time: true,
+            }),
+            congestion: &self.congestion,
+            connect: CONNECT_LIMIT,
+            patience: Some(PATIENCE),
+            ready: CONNECT_LIMIT,
+        };
+        let mut connection = call.dial().await?;
+        let mut incoming = Incoming::default();
+        loop {
+            let block = self.picker().block(peer, &self.share.have());
+            let Some(block) = block else { return Ok(()) };
+            let began = Instant::now();
+            self.fetch(peer, &mut connection, &mut incoming, block).await?;
+            self.share.fetched(Fetched {
+                peer: peer.to_owned(),
+                seconds: began.elapsed().as_secs_f64(),
+            });
+        }
+    }
+
+    async fn fetch(
+        &self,
+        peer: &str,
+        connection: &mut Connection,
+        incoming: &mut Incoming,
+        block: u32,
+    ) -> Result<(), WorkError> {
+        let span = Span {
+            first: block,
+            count: 1,
+            offset: self.share.filled(block),
+        };
+        let want = Want {
+            wanted: vec![span],
+            ..Want::default()
+        };
+        connection.send(&want).await?;
+        let (layout, mut ended, mut coming) = (self.share.layout(), false, block);
+        while !ended {
+            connection.stream.readable().await.map_err(WorkError::io("receive"))?;
+            let mut take = |block: u32, offset: u32, bytes: &[u8]| {
+                if block != coming {
+                    coming = block;
+                    self.picker().substituted(peer, block);
+                }
+                ended |= offset + bytes.len() as u32 >= layout.length(block);
+                self.share.take(block, offset, bytes)
+            };
+            // A block that came wrong is asked for again like any that is lacking.
+            let _: Vec<(u32, Taken)> = incoming.read(&connection.stream, &mut take)?;
+        }
+        Ok(())
+    }
+
+    fn picker(&self) -> MutexGuard<'_, Picker> {
+        // Nothing can panic while the lock is held half-way through a change.
+        self.picker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
