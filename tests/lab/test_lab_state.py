@@ -159,3 +159,9 @@ def test_a_missing_piece_of_the_kernel_is_named() -> None:
     refused = netlink.refusal(message, errno.EPERM)
     assert not isinstance(refused, UnsupportedError | AgentError)
     assert str(refused) == f"the kernel refused htb on up: {os.strerror(errno.EPERM)}"
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"format": 1}', "[]", "7", '{"format": "\\u0000"}', '"\x00"'])
+def test_a_record_that_makes_no_sense_is_none(text: str, tmp_path: Path) -> None:
+    (tmp_path / state.RECORD).write_text(text)
+    assert state.read_state(tmp_path) is None

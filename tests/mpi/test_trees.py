@@ -47,6 +47,17 @@ def test_what_is_planned_is_read(tmp_path: Path) -> None:
         assert len(tree.pieces(1 << 20)) == stage.segments
 
 
+@pytest.mark.parametrize(("key", "value"), [("segments", 0), ("segments", -2), ("bytes", -1), ("segments", 1e400)])
+def test_pieces_of_no_number_are_refused(key: str, value: float, tmp_path: Path) -> None:
+    path = tmp_path / "c.tree.json"
+    write_collective(path, plan(network(4), "broadcast", size_bytes=1 << 20, root="h0", algorithm="binomial"))
+    content = json.loads(path.read_text())
+    content["stages"][0][key] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"is not a \*.tree.json"):
+        trees.read_trees(path)
+
+
 def test_two_roots_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.tree.json"
     found = plan(network(4), "allgather", size_bytes=1 << 20, root="h0", algorithm="binomial")

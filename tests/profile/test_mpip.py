@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.shell import gavotte
 
 from gavotte.errors import FormatError, GavotteError
+from gavotte.formats.app import read_app
 from gavotte.profile import profile
 
 REAL = Path("/work/shared/data/mpip-proxyapps")
@@ -99,3 +101,11 @@ def test_ranks_may_have_names_and_what_has_none_is_not_lost(tmp_path: Path) -> N
     assert [row["source"] for row in found.to_records()] == ["master"]
     assert found.unattributed_bytes == 4 + 7000 + 6000
     assert found.bytes == found.attributed_bytes + found.unattributed_bytes == 5_000_000 + 4 + 7000 + 6000
+
+
+@pytest.mark.parametrize("file", ["my run.mpiP", "x" * 200 + ".mpiP", "a'b\"c.mpiP"])
+def test_a_files_name_that_is_no_applications_is_made_one(file: str, tmp_path: Path) -> None:
+    (tmp_path / file).write_text(REPORT)
+    told = gavotte("profile", "mpip", tmp_path / file, "-o", tmp_path / "a.app.toml")
+    assert told.returncode == 0, told.stderr
+    assert read_app(tmp_path / "a.app.toml").name in ("my-run", "x" * 128, "a-b-c")

@@ -45,7 +45,7 @@ def paths(
         str, typer.Option("--method", help="train, bulk (TCP), pingpong or choreo (packet trains as published).")
     ] = DEFAULT,
     flows: Annotated[
-        int, typer.Option("--flows", help="Parallel connections, for bulk.", min=1, max=128, metavar="N")
+        int, typer.Option("--flows", help="Parallel connections, for bulk.", min=1, max=64, metavar="N")
     ] = 1,
     seconds: Annotated[
         float,

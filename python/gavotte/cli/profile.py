@@ -9,6 +9,7 @@ import typer
 from gavotte.cli.options import Json
 from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.formats.app import write_app
+from gavotte.formats.names import label_of
 from gavotte.formats.rates import format_bytes
 from gavotte.profile import NOISE_SHARE, SOURCES, Profile, Source, parse_task, read_tasks
 from gavotte.profile import profile as profile_traffic
@@ -64,7 +65,7 @@ def _command(key: str, source: Source) -> Callable[..., None]:
             key,
             inputs,
             named or None,
-            name=name or inputs[0].name.split(".")[0],
+            name=name or label_of(inputs[0].name.split(".")[0]),
             cpus=cpus,
             memory_bytes=memory_bytes,
             min_bytes=min_bytes,

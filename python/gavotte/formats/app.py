@@ -54,7 +54,7 @@ class MaxLatency(Written):
 
     source: Label
     target: Label
-    seconds: Annotated[float, Field(gt=0)]
+    seconds: Annotated[float, Field(gt=0, le=1e9)]
 
 
 class Constraints(Written):
@@ -80,7 +80,7 @@ class App(Written, Tabular):
 
     format: Literal["gavotte/app/1"]
     name: Label
-    arrival_s: Annotated[float, Field(ge=0)] = 0.0
+    arrival_s: Annotated[float, Field(ge=0, le=1e9)] = 0.0
     task: Annotated[list[Task], Field(min_length=1, max_length=1_000_000)]
     transfer: Annotated[list[Transfer], Field(max_length=10_000_000)] = []
     constraints: Constraints = Constraints()

@@ -13,6 +13,8 @@ from gavotte.formats.reading import problem
 
 _HOST_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")
 
+MAX_LABEL = 128
+"""Letters of a task's or application's name."""
 
 MOST_HOSTS = 100_000
 """Of a file: hosts, and each kind of what joins them."""
@@ -36,8 +38,17 @@ def _host_name(name: str) -> str:
     return name
 
 
+def _unfit(letter: str) -> bool:
+    return letter.isspace() or not letter.isprintable() or letter in "/\\\"'"
+
+
+def label_of(text: str) -> str:
+    """A task's or application's name made of any text, as of a file's name: what does not fit becomes a dash."""
+    return "".join("-" if _unfit(letter) else letter for letter in text[:MAX_LABEL]) or "-"
+
+
 def _label(name: str) -> str:
-    if any(c.isspace() or not c.isprintable() or c in "/\\\"'" for c in name):
+    if any(_unfit(letter) for letter in name):
         raise problem(f"`{name}` has a space, quote, slash or control character", "use letters, digits, - _ . :")
     return name
 
@@ -45,7 +56,7 @@ def _label(name: str) -> str:
 HostName = Annotated[str, Field(min_length=1, max_length=MAX_NAME), AfterValidator(_host_name)]
 """A name that DNS and the kernel's hostname both take."""
 
-Label = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_label)]
+Label = Annotated[str, Field(min_length=1, max_length=MAX_LABEL), AfterValidator(_label)]
 """A task's or application's name: printable, no spaces, quotes or slashes."""
 
 

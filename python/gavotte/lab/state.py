@@ -162,7 +162,7 @@ def read_state(folder: Path) -> LabState | None:
         return LabState.from_dict(data) if data["format"] == FORMAT else None
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         logger.debug("%s makes no sense: %r", folder / RECORD, error)
         return None
 

@@ -68,7 +68,11 @@ class Journal(AbstractContextManager["Journal"]):
             self._stream: IO[str] = path.open("a", encoding="utf-8")
             self._lock()
             if resume:
-                self.run_id = _replay(path, head, results)
+                try:
+                    self.run_id = _replay(path, head, results)
+                except BaseException:
+                    self._stream.close()
+                    raise
                 self._answers = len(results.paths)
             if path.stat().st_size == 0:
                 self._write(head)
@@ -153,7 +157,7 @@ def _replay(path: Path, head: dict[str, Any], results: Results) -> str | None:
                 snapshot, source, target = (int(part) for part in entry["at"])
                 reading: dict[str, Any] = {k: math.nan if v is None else v for k, v in entry["reading"].items()}
                 result = PathResult(
-                    Reading(**reading),
+                    Reading(**{key: _as_written(key, value) for key, value in reading.items()}),
                     float(entry["rtt_s"]),
                     int(entry["hops"]),
                     idle_s=float(entry.get("idle_s", math.nan)),
@@ -164,6 +168,22 @@ def _replay(path: Path, head: dict[str, Any], results: Results) -> str | None:
                 if reading["verdict"] not in VERDICTS:
                     raise ValueError
                 results.add(snapshot, source, target, result)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
             raise FormatError(str(path), f"line {number + 1}", "is damaged", "remove the file") from None
     return run_id
+
+
+def _as_written(key: str, value: Any) -> Any:
+    """One value of a reading, if it is of the kind that `Journal.add` writes.
+
+    Raises:
+        ValueError: if not.
+    """
+    kind = {"verdict": str, "refusal": str, "failure": int}.get(key)
+    if kind is not None:
+        if type(value) is not kind:
+            raise ValueError
+        return value
+    if type(value) not in (int, float) or value < 0:
+        raise ValueError
+    return float(value)

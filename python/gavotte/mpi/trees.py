@@ -85,7 +85,7 @@ def read_trees(path: str | Path) -> tuple[Tree, ...]:
             for stage in content["stages"]
             for ring in [int(stage.get("ring", 0))]
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise ValueError(f"{path} is not a *.tree.json ({error}); create one with `gavotte collective`") from None
     if len({tree.root for tree in trees if tree.order}) > 1:
         raise ValueError(f"{path}: its trees have two roots; create it again with `gavotte collective`")
@@ -105,6 +105,8 @@ def read_trees(path: str | Path) -> tuple[Tree, ...]:
 
 
 def _segment_bytes(operation: str, size_bytes: int, segments: int, ring: int) -> int:
+    if segments < 1 or size_bytes < 0 or ring < 0:
+        raise ValueError(f"{segments} segments of {size_bytes} bytes")
     if segments == 1:
         return 0
     whole = -(-size_bytes // ring) if ring and operation == "allreduce" else size_bytes
