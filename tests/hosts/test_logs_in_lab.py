@@ -30,4 +30,4 @@ def test_the_log_of_an_agent_names_run_peer_and_round(small_cloud: Session) -> N
 def test_a_host_that_is_not_there_is_one_line(small_cloud: Session) -> None:
     refused = gavotte("hosts", "logs", "z", "--hosts", str(small_cloud.hosts_file))
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr == "error: there is no host `z`; use one of a, b, c\n"
+    assert refused.stderr == "error: the inventory has no host `z`; use one of: a, b, c\n"

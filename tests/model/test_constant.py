@@ -70,4 +70,6 @@ def test_a_host_that_was_not_reached_can_be_left_out(tmp_path: Path, fill: tuple
     assert document["rate_bps"][1] == [pytest.approx(8 * 11e6), None, pytest.approx(8 * 15e6)]
     unknown = CliRunner().invoke(app, [*words, "--without", "h9"])
     assert isinstance(unknown.exception, GavotteError)
-    assert str(unknown.exception) == "cannot leave out `h9`, which is not in the History; its hosts: h0, h1, h2, h3, h4"
+    assert (
+        str(unknown.exception) == "cannot leave out `h9`, which is not in the History; use one of: h0, h1, h2, h3, h4"
+    )

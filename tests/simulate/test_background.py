@@ -26,7 +26,7 @@ def test_a_star_is_each_host() -> None:
     ("text", "message"),
     [
         ("vm0:vm1:1", "background `vm0:vm1:1` has 3 parts; use SOURCE:TARGET:PER_S:SIZE[:CAP]"),
-        ("vm0:vm9:1:1mb", "background `vm0:vm9:1:1mb`: no host `vm9`; use a host of the network, or *"),
+        ("vm0:vm9:1:1mb", "background `vm0:vm9:1:1mb`: no host `vm9`; did you mean `vm"),
         ("vm0:vm0:1:1mb", "background `vm0:vm0:1:1mb` goes from a host to itself; use two hosts"),
         ("vm0:vm1:0:1mb", "background `vm0:vm1:0:1mb`: `0` is not a number of arrivals per second; use a number"),
         ("vm0:vm1:1:big", "background `vm0:vm1:1:big`: `big` is not a size"),

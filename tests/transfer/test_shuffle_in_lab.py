@@ -77,7 +77,7 @@ def test_the_command(small_cloud: lab.Session, tmp_path: Path) -> None:
     matrix.write_text("source,target,bytes\na,q,5\n")
     wrong = gavotte("shuffle", matrix, *hosts)
     assert (wrong.returncode, wrong.stdout) == (1, "")
-    assert "`q` is not a host of the inventory" in wrong.stderr
+    assert "the inventory has no host `q`" in wrong.stderr
 
 
 @pytest.mark.lab

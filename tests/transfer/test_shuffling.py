@@ -40,7 +40,7 @@ def test_within_a_host_there_is_no_limit() -> None:
 @pytest.mark.parametrize(
     ("flow", "said"),
     [
-        (("vm0", "vm7", 1.0), "`vm7` is not a host of the network; use one that is"),
+        (("vm0", "vm7", 1.0), "the network has no host `vm7`; did you mean `vm1`?"),
         (("vm0", "vm1", -1.0), "-1.0 bytes from `vm0` to `vm1`; use a number from 0 on"),
         (("vm0", "vm1", np.nan), "nan bytes from `vm0` to `vm1`; use a number from 0 on"),
     ],

@@ -34,10 +34,18 @@ class _Plain(logging.Formatter):
 
 
 class _Handler(logging.Handler):
-    """Writes beside progress bars without tearing them."""
+    """Writes beside progress bars without tearing them, and of equal warnings without a time the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        note(self.format(record))
+        text = self.format(record)
+        if text not in self._told:
+            note(text)
+        if record.levelno == logging.WARNING:
+            self._told.add(text)
 
 
 def show(verbosity: int) -> None:

@@ -33,6 +33,7 @@ def map_(
     """Give each task a host of its own, so that tasks that exchange much are close together."""
     from gavotte.collective import ranks_over
     from gavotte.formats.app import read_app
+    from gavotte.formats.names import unknown_host
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import write_placement
     from gavotte.mapping import keys, map_tasks, times_s
@@ -42,7 +43,13 @@ def map_(
     net = read_network(network)
     warn_of_unknown(net)
     placed = map_tasks(net, read, method, seed=seed)
-    order = None if hosts is None else keys(placed, [host.strip() for host in hosts.split(",")])
+    order = None
+    if hosts is not None:
+        running = [host.strip() for host in hosts.split(",")]
+        for host in running:
+            if host not in net.names:
+                raise unknown_host(host, net.names, "the network")
+        order = keys(placed, running)
     replayed: list[float] | None = None
     if snapshots is not None:
         replayed = times_s(read, ranks_over(snapshots, list(placed.assignment.values()), net)).tolist()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -173,7 +174,8 @@ def paths(
         raise GavotteError(f"{output}: no such folder", hint="create the folder, or name another file")
     if resume and output is None:
         raise GavotteError("--resume needs the file that was being measured", hint="name it with -o")
-    with progress("measuring") as advance:
+    journal = None if output is None else journal_path(output)
+    with progress("measuring") as advance, _resumable(journal):
         result = take(
             inventory,
             method=how,
@@ -183,7 +185,7 @@ def paths(
             again=again,
             limits=limits,
             known=known,
-            journal=None if output is None else journal_path(output),
+            journal=journal,
             resume=resume,
             progress=advance,
             enough=_stable(seed) if until_stable else None,
@@ -254,6 +256,18 @@ def _written(output: Path, history: History, *, whole: bool) -> Path | None:
     if history.answered:
         write_history(output, history)
     return None
+
+
+@contextmanager
+def _resumable(journal: Path | None) -> Iterator[None]:
+    """Says how to go on, if the measurement is ended before it is done."""
+    try:
+        yield
+    except BaseException as ended:
+        # A signal; an error says by itself what to do.
+        if not isinstance(ended, Exception) and journal is not None and journal.exists():
+            note("what was measured is kept; go on with the same command and --resume")
+        raise
 
 
 def _some(text: str, names: list[str], seed: int) -> list[tuple[str, str]]:

@@ -72,6 +72,7 @@ def _command(key: str, source: Source) -> Callable[..., None]:
         )
         if output is not None:
             write_app(output, found.app)
+        _warn_of_little(found)
         if as_json:
             emit_json(_document(found))
         else:
@@ -105,6 +106,19 @@ def _tell_dropped(found: Profile, *, chosen: bool) -> None:
         f"left out {found.dropped_pairs} pairs of less than {format_bytes(found.min_bytes)} each{why}, "
         f"{format_bytes(found.dropped_bytes)} in all; --min-bytes 1 keeps every pair"
     )
+
+
+LITTLE_BYTES = 100_000
+"""An application with less between its tasks finishes as soon wherever they run: 0.01 s at 100 Mbit/s."""
+
+
+def _warn_of_little(found: Profile) -> None:
+    """Says so where there is next to nothing to place by, as when a capture was taken at the wrong time or place."""
+    size_bytes = found.app.total_bytes
+    if size_bytes < LITTLE_BYTES:
+        others = found.traffic.unattributed_bytes
+        why = f"; {format_bytes(others)} are of others: are all tasks named?" if others > size_bytes else ""
+        note(f"warning: only {format_bytes(size_bytes)} between tasks, too little to place by{why}")
 
 
 def _show(found: Profile) -> None:

@@ -43,6 +43,7 @@ def report(
     from gavotte.errors import GavotteError
     from gavotte.formats.app import read_app
     from gavotte.formats.history import read_history
+    from gavotte.formats.names import meant
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import read_placement
     from gavotte.formats.record import read_records
@@ -62,7 +63,7 @@ def report(
     for path, placement in zip(placements or (), placed, strict=True):
         if strangers := sorted(set(placement.assignment.values()) - known):
             raise GavotteError(
-                f"{path}: `{strangers[0]}` is not a host of {network}", hint="use the Network that it was made for"
+                f"{path}: `{strangers[0]}` is not a host of {network}", hint=meant(strangers[0], believed.names)
             )
         named = [app for app in loaded if app.name in placement.apps]
         outcomes.append(

@@ -88,13 +88,13 @@ def shuffle(
 
 def _measured(inventory: Inventory, names: set[str], seed: int) -> Network:
     """What joins the hosts of the matrix, measured now."""
-    from gavotte.errors import GavotteError
+    from gavotte.formats.names import unknown_host
     from gavotte.measure import measure
     from gavotte.model import model
 
     used = [host for host in inventory.host if host.name in names]
     if missing := sorted(names - {host.name for host in used}):
-        raise GavotteError(f"`{missing[0]}` is not a host of the inventory", hint="check its spelling")
+        raise unknown_host(missing[0], inventory.names, "the inventory")
     with progress("measuring") as advance:
         found = measure(inventory.model_copy(update={"host": used}), seed=seed, progress=advance)
     return model(found.history, seed=seed)

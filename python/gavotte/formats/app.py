@@ -9,7 +9,7 @@ import tomli_w
 from pydantic import Field, model_validator
 
 from gavotte.formats.names import HostName, Label, check_known, check_unique
-from gavotte.formats.reading import Written, parse_json, parse_toml, problem, read_text, validate, write_text
+from gavotte.formats.reading import Written, parse_json, parse_toml, problem, read_noun, write_text
 from gavotte.tables import Tabular, square
 
 if TYPE_CHECKING:
@@ -131,9 +131,7 @@ def read_app(path: str | Path) -> App:
     Raises:
         FormatError: naming file, field and remedy.
     """
-    text = read_text(path)
-    parse = parse_json if Path(path).suffix == ".json" else parse_toml
-    return validate(App, parse(text, str(path)), str(path))
+    return read_noun(App, path, parse_json if Path(path).suffix == ".json" else parse_toml)
 
 
 def write_app(path: str | Path, app: App) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from gavotte.formats.names import MOST_HOSTS, HostName
-from gavotte.formats.reading import Emitted, parse_json, problem, read_text, validate, write_text
+from gavotte.formats.reading import Emitted, parse_json, problem, read_noun, write_text
 
 FORMAT = "gavotte/collective/1"
 
@@ -133,7 +133,7 @@ def read_collective(path: str | Path) -> Collective:
     Raises:
         FormatError: naming file, field and remedy.
     """
-    return validate(Collective, parse_json(read_text(path), str(path)), str(path))
+    return read_noun(Collective, path, parse_json)
 
 
 def write_collective(path: str | Path, collective: Collective) -> None:

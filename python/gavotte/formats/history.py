@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.evidence import Evidence
-from gavotte.formats.names import not_a_host_name
-from gavotte.formats.reading import parse_json, validate, write_bytes
+from gavotte.formats.names import meant, not_a_host_name
+from gavotte.formats.reading import check_kind, parse_json, validate, write_bytes
 from gavotte.tables import Tabular
 
 Floats = npt.NDArray[np.float64]
@@ -152,9 +152,8 @@ class History(Tabular):
             GavotteError: for a host that it does not have, or when none is left.
         """
         if unknown := sorted(set(hosts) - set(self.hosts)):
-            shown = ", ".join(self.hosts[:8]) + ", ..." * (len(self.hosts) > 8)
             raise GavotteError(
-                f"cannot leave out `{unknown[0]}`, which is not in the History", hint=f"its hosts: {shown}"
+                f"cannot leave out `{unknown[0]}`, which is not in the History", hint=meant(unknown[0], self.hosts)
             )
         kept = [i for i, host in enumerate(self.hosts) if host not in hosts]
         if not kept:
@@ -188,6 +187,7 @@ def read_history(path: str | Path) -> History:
         FormatError: naming file, array and remedy.
     """
     name = str(path)
+    check_kind(path, "history")
     try:
         # np.load leaves a file open that it opened itself and could not read.
         with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as archive:

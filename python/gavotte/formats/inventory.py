@@ -10,7 +10,7 @@ import tomli_w
 from pydantic import AfterValidator, Field, model_validator
 
 from gavotte.formats.names import MOST_HOSTS, HostName, check_unique
-from gavotte.formats.reading import Written, parse_toml, problem, read_text, validate, write_text
+from gavotte.formats.reading import Written, parse_toml, problem, read_noun, write_text
 from gavotte.formats.routes import Route, parse_route
 
 FORMAT = "gavotte/hosts/1"
@@ -87,7 +87,7 @@ def read_inventory(path: str | Path) -> Inventory:
     Raises:
         FormatError: naming file, field and remedy.
     """
-    inventory = validate(Inventory, parse_toml(read_text(path), str(path)), str(path))
+    inventory = read_noun(Inventory, path, parse_toml)
     folder = Path(path).absolute().parent
     paths = {key: str(folder / named) for key in ("keys", "ssh_config") if (named := getattr(inventory, key))}
     return inventory.model_copy(update=paths) if paths else inventory

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gavotte.errors import GavotteError
-from gavotte.formats.names import MOST_HOSTS, HostName, Label, check_known, check_tree, check_unique
-from gavotte.formats.reading import Emitted, parse_json, problem, read_text, validate, write_text
+from gavotte.formats.names import MOST_HOSTS, HostName, Label, check_known, check_tree, check_unique, unknown_host
+from gavotte.formats.reading import Emitted, parse_json, problem, read_noun, write_text
 from gavotte.tables import Tabular, matrix
 
 if TYPE_CHECKING:
@@ -192,7 +191,7 @@ class Network(Emitted, Tabular):
         at = {name: index for index, name in enumerate(self.names)}
         for name in (source, target):
             if name not in at:
-                raise GavotteError(f"`{name}` is not a host of the network", hint="check its spelling")
+                raise unknown_host(name, at, "the network")
         return at[source], at[target]
 
     def with_cross(self, source: str, target: str, connections: float, *, beside: Sequence[str] = ()) -> Self:
@@ -286,7 +285,7 @@ def read_network(path: str | Path) -> Network:
     Raises:
         FormatError: naming file, field and remedy.
     """
-    return validate(Network, parse_json(read_text(path), str(path)), str(path))
+    return read_noun(Network, path, parse_json)
 
 
 def write_network(path: str | Path, network: Network) -> None:

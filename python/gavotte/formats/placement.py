@@ -11,7 +11,7 @@ from pydantic import Field
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.names import HostName, Label
-from gavotte.formats.reading import Emitted, parse_json, read_text, validate, write_text
+from gavotte.formats.reading import Emitted, check_kind, parse_json, read_text, validate, write_text
 from gavotte.tables import Tabular
 
 FORMAT = "gavotte/placement/1"
@@ -76,6 +76,7 @@ def read_placement(path: str | Path) -> Placement:
     Raises:
         FormatError: naming file, field and remedy.
     """
+    check_kind(path, "placement")
     data = parse_json(read_text(path), str(path))
     if isinstance(data, dict):
         data.setdefault("format", None)  # the default is for writers; a file without it is not ours

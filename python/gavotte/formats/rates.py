@@ -6,6 +6,7 @@ A rate is a float in bit/s, a size an int in bytes. tc's own rules hold: `mbit` 
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from typing import Annotated, Any
@@ -14,18 +15,23 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from gavotte.formats.reading import problem
 
+_log = logging.getLogger(__name__)
+
 _SI = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30, "ti": 2.0**40}
 _SIZE = {"": 1, "b": 1, "k": 2**10, "kb": 2**10, "m": 2**20, "mb": 2**20, "g": 2**30, "gb": 2**30}
 _NUMBER = r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]{1,2})?)"
 _RATE = re.compile(_NUMBER + r"\s*([kmgt]i?)?(bit|bps)?", re.IGNORECASE | re.ASCII)
 _BYTES = re.compile(_NUMBER + r"\s*([kmg]?b?)", re.IGNORECASE | re.ASCII)
 
+SLOW_BPS = 1e6
+"""A bare number below this was hardly meant as bit/s."""
+
 MAX_RATE_BPS = 1e14
 MAX_SIZE_BYTES = 1 << 40
 
 
 def parse_rate(text: str) -> float:
-    """Reads a rate as tc writes it.
+    """Reads a rate as tc writes it; where people mostly mean something else, logs a warning of what was understood.
 
     Args:
         text: for example `300mbit`, `1.5gbit`, `25mbps` (bytes); a bare number is bit/s.
@@ -43,6 +49,13 @@ def parse_rate(text: str) -> float:
     rate = float(number) * _SI[(prefix or "").lower()] * (8 if (unit or "").lower() == "bps" else 1)
     if not 0 < rate <= MAX_RATE_BPS:
         raise problem(f"`{text}` is out of range", "use a rate above 0 and at most 100tbit")
+    if (unit or "").lower() == "bps":
+        bits = f"{number}{(prefix or '').lower()}bit"
+        _log.warning(
+            "`%s` is taken for bytes a second, as tc does: %s; write %s for bits", text, format_rate(rate), bits
+        )
+    elif not (unit or prefix) and rate < SLOW_BPS:
+        _log.warning("`%s` is taken for %s; write e.g. %smbit for Mbit/s", text, format_rate(rate), number)
     return rate
 
 

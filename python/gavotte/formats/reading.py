@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +23,18 @@ from gavotte.errors import FormatError
 
 _NOUN = re.compile(r"gavotte/([a-z]+)/[0-9]+")
 """The `format` key of every noun."""
+
+_FORMAT = re.compile(r"""^["{\s]*format["\s]*[=:]\s*["'](gavotte/[a-z]+/[0-9]+)["']""", re.MULTILINE)
+"""The same where it stands in a file, in TOML or JSON."""
+
+_FLOWS = re.compile(r"^(?=[^\n]*\b(source|src)\b)(?=[^\n]*\bbytes\b)[a-z_, ]+$", re.MULTILINE)
+"""The first line of a list of flows."""
+
+_ZIP = b"PK\x03\x04"
+"""How an `.npz` archive begins."""
+
+_HEAD_BYTES = 4096
+"""So much of a file tells what it is."""
 
 MAX_TEXT_BYTES = 1 << 30
 """A text file above this is refused unread: a 4096-host Network has 0.4 GB."""
@@ -76,15 +88,57 @@ def read_text(path: str | Path) -> str:
         raise FormatError(repr(path), "", str(error), "check the path") from None
 
 
+def read_noun(model: type[Model], path: str | Path, parse: Callable[[str, str], Any]) -> Model:
+    """Reads a file that holds one noun.
+
+    Args:
+        model: the noun's type.
+        path: the file.
+        parse: `parse_toml` or `parse_json`.
+
+    Raises:
+        FormatError: naming file, field and remedy; where it holds something else, naming that.
+    """
+    noun = _NOUN.fullmatch(model.model_fields["format"].annotation.__args__[0])  # type: ignore[union-attr]
+    assert noun is not None
+    check_kind(path, noun[1])
+    return validate(model, parse(read_text(path), str(path)), str(path))
+
+
+def check_kind(path: str | Path, wanted: str) -> None:
+    """Refuses a file that is visibly of another kind; one that cannot be read is left to its reader.
+
+    Args:
+        path: the file.
+        wanted: the noun by its format's word, `history` or `flows`.
+
+    Raises:
+        FormatError: naming what it is and what is wanted.
+    """
+    try:
+        with Path(path).open("rb") as stream:
+            head = stream.read(_HEAD_BYTES)
+    except (OSError, ValueError):
+        return
+    text = head.decode("utf-8", "replace")
+    found = ""
+    if head.startswith(_ZIP):
+        found = "history"
+    elif noun := _FORMAT.search(text):
+        found = noun[1].split("/")[1]
+    elif (flows := _FLOWS.search(text)) and not text[: flows.start()].strip():
+        found = "flows"
+    if found not in ("", wanted):
+        raise FormatError(str(path), "", f"is {_named(found)}", f"{_named(wanted)} is wanted")
+
+
 def parse_toml(text: str, path: str) -> dict[str, Any]:
     """Parses TOML; a syntax error becomes a `FormatError` with its line and column."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        if noun := _NOUN.search(text, 0, 1000):
-            raise FormatError(
-                path, "", f"is {_named(noun[1])} in JSON", "TOML is wanted: name the right file"
-            ) from None
+        if text.lstrip().startswith("{"):
+            raise FormatError(path, "", "is JSON", "TOML is wanted") from None
         raise FormatError(path, "", f"is not TOML: {error}", "correct the syntax there") from None
     except RecursionError:
         raise FormatError(path, "", "is nested too deeply", "use fewer levels") from None
@@ -101,10 +155,8 @@ def parse_json(text: str, path: str) -> Any:
     try:
         return json.loads(text, parse_constant=refuse)
     except json.JSONDecodeError as error:
-        if noun := _NOUN.search(text, 0, 1000):
-            raise FormatError(
-                path, "", f"is {_named(noun[1])} in TOML", "JSON is wanted: name the right file"
-            ) from None
+        if _FORMAT.search(text) and "{" not in text[:1]:
+            raise FormatError(path, "", "is TOML", "JSON is wanted") from None
         where = f"line {error.lineno} column {error.colno}"
         raise FormatError(path, "", f"is not JSON: {error.msg} at {where}", "correct the syntax there") from None
     except RecursionError:
@@ -218,6 +270,8 @@ def _format_error(model: type[BaseModel], finding: dict[str, Any], path: str) ->
 
 def _named(kind: str) -> str:
     """A noun by its format's word, with its article: `hosts` is an Inventory."""
+    if kind == "flows":
+        return "a list of flows"
     noun = "Inventory" if kind == "hosts" else kind.capitalize()
     return f"{'an' if noun[0] in 'AEIOU' else 'a'} {noun}"
 

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from gavotte.formats.names import MOST_HOSTS, HostName, check_known, check_tree, check_unique
 from gavotte.formats.rates import Rate, Size
-from gavotte.formats.reading import Written, parse_toml, problem, read_text, validate
+from gavotte.formats.reading import Written, parse_toml, problem, read_noun
 
 FORMAT = "gavotte/topology/1"
 DEFAULT_BURST_BYTES = 32 * 1024
@@ -149,4 +149,4 @@ def read_topology(path: str | Path) -> Topology:
     Raises:
         FormatError: naming file, field and remedy.
     """
-    return validate(Topology, parse_toml(read_text(path), str(path)), str(path))
+    return read_noun(Topology, path, parse_toml)

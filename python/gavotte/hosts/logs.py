@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gavotte.agents import Fleet, reaching
-from gavotte.errors import AgentError, GavotteError
+from gavotte.errors import AgentError
 from gavotte.formats.inventory import Inventory
+from gavotte.formats.names import unknown_host
 
 
 def logs(inventory: Inventory, host: str, *, lines: int = 0) -> list[str]:
@@ -23,7 +24,7 @@ def logs(inventory: Inventory, host: str, *, lines: int = 0) -> list[str]:
     """
     found = [each for each in inventory.host if each.name == host]
     if not found:
-        raise GavotteError(f"there is no host `{host}`", hint=f"use one of {', '.join(inventory.names)}")
+        raise unknown_host(host, inventory.names, "the inventory")
     alone = inventory.model_copy(update={"host": found})
     with reaching(alone) as reach:
         fleet = Fleet(alone, reach)

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gavotte.agents.runtime import LAB_VARIABLE, RUNTIME_DIR_VARIABLE
-from gavotte.errors import GavotteError, UnsupportedError
+from gavotte.errors import UnsupportedError
+from gavotte.formats.names import unknown_host
 from gavotte.lab.keeper import NAMESPACES
 from gavotte.lab.state import LabState, write_aside
 
@@ -36,8 +37,7 @@ def command(folder: Path, record: LabState, name: str, argv: Sequence[str]) -> l
     """
     known = {known for known, _ in (*record.hosts, *record.switches)}
     if name not in known and not name.startswith("machines/"):
-        shown = ", ".join(host for host, _ in record.hosts[:8]) + (", ..." if len(record.hosts) > 8 else "")
-        raise GavotteError(f"the lab has no host `{name}`", hint=f"its hosts: {shown}")
+        raise unknown_host(name, [host for host, _ in record.hosts], "the lab")
     kind = "net" if name.startswith("machines/") else "both"
     if record.inside:
         return [*_inner(folder, name, kind), *argv]

@@ -14,6 +14,7 @@ from gavotte.agents.schedule import Step, carry_out
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.history import Floats
 from gavotte.formats.inventory import Inventory
+from gavotte.formats.names import unknown_host
 from gavotte.formats.network import Network
 from gavotte.tables import Tabular
 
@@ -188,7 +189,7 @@ def cross(
     by_name = {host.name: host for host in inventory.host}
     for name in (source, target):
         if name not in by_name:
-            raise GavotteError(f"`{name}` is not a host of the inventory", hint="check its spelling")
+            raise unknown_host(name, by_name, "the inventory")
     if source == target:
         raise GavotteError(f"`{source}` has no path to itself", hint="use two hosts")
     if max_bps is not None and not 0 < max_bps < float("inf"):

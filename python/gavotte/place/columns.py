@@ -14,6 +14,7 @@ import numpy.typing as npt
 from gavotte import _core
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
+from gavotte.formats.names import meant
 from gavotte.formats.network import Network
 from gavotte.place.merge import task_key, task_keys
 from gavotte.place.running import Running, loads, room_taken, without_own
@@ -200,7 +201,10 @@ def _tasks(
             raise GavotteError(f"hosts are allowed for task `{task}`, which no application has")
         for host in hosts:
             if host not in host_at:
-                raise GavotteError(f"task `{task}` is allowed on `{host}`, which is not a host of the network")
+                raise GavotteError(
+                    f"task `{task}` is allowed on `{host}`, which is not a host of the network",
+                    hint=meant(host, host_at),
+                )
         if not hosts:
             raise GavotteError(f"task `{task}` is not allowed on any host", hint="allow at least one")
         allowed[task_at[task]] = sorted({host_at[host] for host in hosts})
@@ -209,7 +213,7 @@ def _tasks(
             if host not in host_at:
                 raise GavotteError(
                     f"application `{app.name}` pins task `{task}` to `{host}`, which is not a host of the network",
-                    hint=f"its hosts: {_listed(network.names)}",
+                    hint=meant(host, host_at),
                 )
             index = task_at[task_key(app, task, apps)]
             if host_at[host] not in allowed.get(index, [host_at[host]]):

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
+from gavotte.formats.names import meant, unknown_host
 from gavotte.formats.network import Network
 from gavotte.place.merge import task_keys
 
@@ -35,13 +36,16 @@ def select_hosts(
     def narrow(pattern: str, hosts: Sequence[str], why: str) -> None:
         tasks = [key for key in keys if fnmatchcase(key, pattern)]
         if not tasks:
-            raise GavotteError(f"`{pattern}` matches no task", hint="use a task's name, or a pattern such as map-*")
+            raise GavotteError(f"`{pattern}` matches no task", hint=meant(pattern, keys))
         for task in tasks:
             chosen[task] = [host for host in chosen.get(task, network.names) if host in hosts]
             if not chosen[task]:
                 raise GavotteError(f"{why} leaves no host for task `{task}`", hint="allow more hosts")
 
     for pattern, wanted in only:
+        for each in wanted:
+            if not any(fnmatchcase(name, each) for name in network.names):
+                raise unknown_host(each, network.names, "the network")
         hosts = [name for name in network.names if any(fnmatchcase(name, each) for each in wanted)]
         narrow(pattern, hosts, f"`{pattern}={','.join(wanted)}`")
     for pattern, label, value in labels:

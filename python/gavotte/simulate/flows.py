@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gavotte import _core
 from gavotte.errors import FormatError
-from gavotte.formats.reading import write_bytes
+from gavotte.formats.reading import check_kind, write_bytes
 
 Floats = npt.NDArray[np.float64]
 
@@ -111,6 +111,7 @@ def read_flows(path: str | Path, hosts: Sequence[str]) -> Flows:
     Raises:
         FormatError: naming line, field and remedy.
     """
+    check_kind(path, "flows")
     try:
         text = Path(path).read_bytes()
     except OSError as error:

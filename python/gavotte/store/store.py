@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Engine
 
 from gavotte.formats.history import History
 from gavotte.formats.names import Label as Name
+from gavotte.formats.names import meant
 from gavotte.formats.record import Record
 from gavotte.store import samples, series
 from gavotte.store.engine import CONNECT_S, WAIT_S, WRITES, open_engine
@@ -221,8 +222,7 @@ class Store:
             there = _union(found, rosters)
             for host in hosts or ():
                 if host not in there:
-                    shown = ", ".join(list(there)[:8]) + (", ..." if len(there) > 8 else "")
-                    raise StoreError(f"{name}: no host `{host}` in these snapshots", hint=f"use one of: {shown}")
+                    raise StoreError(f"{name}: no host `{host}` in these snapshots", hint=meant(host, there))
             if hosts is not None and len(set(hosts)) < max(1, len(hosts)):
                 raise StoreError(f"{name}: no host named, or one named twice", hint="name each once")
             chosen = tuple(there) if hosts is None else tuple(hosts)

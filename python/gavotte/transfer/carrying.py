@@ -16,6 +16,7 @@ from gavotte.agents.replaying import CONNECT_S, Replay
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import Inventory
+from gavotte.formats.names import unknown_host
 from gavotte.formats.network import Network
 from gavotte.tables import Tabular
 from gavotte.terms import Progress
@@ -124,7 +125,7 @@ def shuffle(
     used = list(dict.fromkeys(name for flow in flows for name in (flow.source, flow.target)))
     for name in used:
         if name not in known:
-            raise GavotteError(f"`{name}` is not a host of the inventory", hint="check its spelling")
+            raise unknown_host(name, known, "the inventory")
     bound_s, bottleneck = wss_bound(network, _left(flows))
     sent: dict[str, int] = defaultdict(int)
     for flow in flows:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from gavotte import _core
 from gavotte.errors import GavotteError
+from gavotte.formats.names import unknown_host
 from gavotte.formats.network import Network
 
 Flow = tuple[str, str, float]
@@ -55,7 +56,7 @@ def _wss(network: Network, flows: Sequence[Flow]) -> tuple[npt.NDArray[np.float6
     for source, target, left in flows:
         for name in (source, target):
             if name not in at:
-                raise GavotteError(f"`{name}` is not a host of the network", hint="use one that is")
+                raise unknown_host(name, at, "the network")
         if not 0 <= left < np.inf:
             raise GavotteError(f"{left} bytes from `{source}` to `{target}`", hint="use a number from 0 on")
     compiled = _core.Network(network.cautious())

@@ -1,0 +1,142 @@
+"""Mistakes that people make with names, files and units: each is told in a line that says what was meant, or taken."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests import builders
+from tests.profile import frames
+from tests.shell import gavotte
+
+from gavotte.cli import measure
+from gavotte.errors import FormatError, GavotteError
+from gavotte.formats.app import read_app, write_app
+from gavotte.formats.history import read_history, write_history
+from gavotte.formats.inventory import read_inventory
+from gavotte.formats.network import read_network, write_network
+from gavotte.formats.placement import read_placement, write_placement
+from gavotte.formats.rates import parse_rate
+from gavotte.formats.topology import read_topology
+from gavotte.simulate import read_flows
+
+NAMES = ["web1", "web2", "web3", "db1"]
+FLOWS = "id,source,target,bytes,start_s\n0,web1,web2,1000,0\n"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """One file of each kind, by the noun's name."""
+    write_network(tmp_path / "Network", builders.network(NAMES, 1e8, 1e-4, cpus=4.0))
+    write_app(tmp_path / "App", builders.app("a", ("x", "y", 10**6)))
+    write_history(tmp_path / "History", builders.history(np.full((2, 4, 4), 1e7)))
+    write_placement(tmp_path / "Placement", builders.placement({"x": "web1", "y": "web2"}, "a"))
+    (tmp_path / "Topology").write_text('format = "gavotte/topology/1"\n[[switch]]\nname = "core"\n')
+    (tmp_path / "Inventory").write_text('# of the lab\nformat = "gavotte/hosts/1"\n')
+    (tmp_path / "list of flows").write_text(FLOWS)
+    return tmp_path
+
+
+READERS: dict[str, Callable[[Path], Any]] = {
+    "Network": read_network,
+    "App": read_app,
+    "History": read_history,
+    "Placement": read_placement,
+    "Topology": read_topology,
+    "Inventory": read_inventory,
+    "list of flows": lambda path: read_flows(path, NAMES),
+}
+
+
+@pytest.mark.parametrize("wanted", READERS)
+@pytest.mark.parametrize("given", READERS)
+def test_a_file_of_another_kind_is_named_as_such(files: Path, given: str, wanted: str) -> None:
+    path = files / given
+    if given == wanted:
+        if given not in ("Topology", "Inventory"):
+            READERS[wanted](path)
+        return
+    with pytest.raises(FormatError) as raised:
+        READERS[wanted](path)
+    a, an = (f"a{'n' * (noun[0] in 'AI')} {noun}" for noun in (given, wanted))
+    assert str(raised.value) == f"{path}: is {a}; {an} is wanted"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("place App Network", "App: is an App; a Network is wanted"),
+        ("simulate Placement App --network History", "History: is a History; a Topology is wanted"),
+        ("collective Network --operation gather --root wbe1", "no rank runs on the root `wbe1`; did you mean `web1`?"),
+        ("collective Network --operation gather --ranks web1,wbe2", "has no host `wbe2`; did you mean `web2`?"),
+        ("map Network App --reorder web1,wbe2", "the network has no host `wbe2`; did you mean `web2`?"),
+        ("place Network App --only x=wbe1", "the network has no host `wbe1`; did you mean `web1`?"),
+        ("place Network App --only xx=web1", "`xx` matches no task; did you mean `x`?"),
+        ("model History --without hh1", "`hh1`, which is not in the History; did you mean `h1`?"),
+        ("simulate Network flows.csv --poisson wbe1:db1:1:1MB", "no host `wbe1`; did you mean `web1`?"),
+    ],
+)
+def test_what_was_meant_is_told(files: Path, words: str, said: str) -> None:
+    (files / "n.network.json").write_bytes((files / "Network").read_bytes())
+    (files / "flows.csv").write_text(FLOWS)
+    done = gavotte(*words.replace("simulate Network", "simulate n.network.json").split(), cwd=files)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("300 Mbps", "`300 Mbps` is taken for bytes a second, as tc does: 2.40 Gbit/s; write 300mbit for bits"),
+        ("300", "`300` is taken for 300 bit/s; write e.g. 300mbit for Mbit/s"),
+        ("300mbit", None),
+        ("300000000", None),
+        ("1e8", None),
+    ],
+)
+def test_units_that_mean_something_else_to_most_are_told(
+    text: str, said: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "gavotte"):
+        parse_rate(text)
+    assert [record.getMessage() for record in caplog.records] == ([] if said is None else [said])
+
+
+@pytest.mark.slow
+def test_a_warning_of_units_comes_once(tmp_path: Path) -> None:
+    hosts = "".join(f'[[host]]\nname = "h{i}"\nswitch = "core"\nrate = "25mbps"\n' for i in range(3))
+    (tmp_path / "t.topology.toml").write_text(f'format = "gavotte/topology/1"\n[[switch]]\nname = "core"\n{hosts}')
+    (tmp_path / "f.csv").write_text("id,source,target,bytes,start_s\n0,h0,h1,1000000,0\n")
+    done = gavotte("simulate", "t.topology.toml", "f.csv", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr.count("warning: `25mbps` is taken for bytes a second, as tc does: 200 Mbit/s") == 1
+
+
+def test_an_interrupted_measurement_names_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Stopped(BaseException):
+        """As a signal raises."""
+
+    journal = tmp_path / "h.npz.partial"
+    for kept, ended, said in ((False, Stopped, ""), (True, GavotteError, ""), (True, Stopped, "--resume")):
+        if kept:
+            journal.write_text("{}")
+        with pytest.raises(ended), measure._resumable(journal):
+            raise ended("over")
+        shown = capsys.readouterr().err
+        assert said in shown
+        assert bool(shown) == bool(said)
+
+
+@pytest.mark.slow
+def test_a_profile_with_next_to_no_bytes_warns(tmp_path: Path) -> None:
+    capture = frames.write(tmp_path, frames.pcap_bytes([frames.tcp(), frames.tcp(target="10.0.0.9", payload=900)]))
+    words = ("profile", "pcap", capture, "--task", f"a={frames.A}", "--task", f"b={frames.B}")
+    done = gavotte(*words, "--min-bytes", "0")
+    assert done.returncode == 0
+    assert "warning: only 100 B between tasks, too little to place by; 900 B are of others: are all" in done.stderr
