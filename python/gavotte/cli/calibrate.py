@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gavotte.cli.options import Hosts, Json, Seed
-from gavotte.cli.output import emit_json, emit_table, json_text, note, progress
+from gavotte.cli.output import emit_json, emit_table, json_text, note, progress, warn_beside
 from gavotte.formats.rates import format_bytes
 
 
@@ -58,7 +58,9 @@ def calibrate(
         "best": None if found.best is None else vars(found.best),
         "paths": found.paths,
         "seed": found.seed,
+        "beside": [each.as_dict() for each in found.beside],
     }
+    warn_beside(found.beside, "trains and bulk TCP may have met other loads")
     if output is not None:
         write_text(output, json_text(told))
     if as_json:

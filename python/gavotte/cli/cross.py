@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.options import Hosts, Json
-from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.cli.output import emit_json, emit_table, note, warn_beside
 from gavotte.formats.rates import format_rate
 
 if TYPE_CHECKING:
@@ -75,8 +75,7 @@ def cross(
     mine = sorted({*(beside or ()), *(name for each in found.beside for name in each.apps)})
     if output is not None and known is not None and found.told:
         write_network(output, known.with_cross(source, target, found.median, beside=mine))
-    for neighbour in found.beside:
-        note(f"warning: measured beside {neighbour}, which moved bytes meanwhile: the cross traffic contains them")
+    warn_beside(found.beside, "the cross traffic contains them")
     if as_json:
         series = {"time_s": found.time_s.tolist(), "connections": found.connections.tolist()}
         emit_json(vars(found) | series | {"told": found.told, "beside": mine})

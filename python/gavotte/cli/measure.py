@@ -16,7 +16,7 @@ from gavotte.cli.budget import read_limits
 from gavotte.cli.calibrate import calibrate
 from gavotte.cli.cross import cross
 from gavotte.cli.options import Budget, DryRun, Json, MaybeHosts, PricePerGb, Seed, TakeOver
-from gavotte.cli.output import emit_json, emit_table, note, progress
+from gavotte.cli.output import emit_json, emit_table, note, progress, warn_beside
 from gavotte.cli.sharing import document, experiment, sharing
 from gavotte.formats.history import VERDICTS, Floats, History, Proof
 from gavotte.formats.rates import format_bytes, format_rate
@@ -216,8 +216,7 @@ def paths(
         note(f"warning: {host}: {reason}")
     for host, reason in result.lost.items():
         note(f"warning: lost {host}: {reason}")
-    for neighbour in result.beside:
-        note(f"warning: measured beside {neighbour}, which moved bytes meanwhile; rates may be low")
+    warn_beside(result.beside, "rates may be low")
     for failure in result.failures[:20]:
         note(f"warning: {failure.source} to {failure.target}: {failure.reason}")
     if len(result.failures) > 20:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,12 @@ stdout = Console(highlight=False, width=None if sys.stdout.isatty() else 10_000)
 def note(message: str) -> None:
     """Tells the user something that is not data."""
     stderr.print(message, markup=False, soft_wrap=True)
+
+
+def warn_beside(runs: Iterable[object], consequence: str) -> None:
+    """Names other runs that moved bytes while something was measured."""
+    for run in runs:
+        note(f"warning: measured beside {run}, which moved bytes meanwhile: {consequence}")
 
 
 def printable(text: str) -> str:

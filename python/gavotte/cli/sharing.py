@@ -9,7 +9,7 @@ import typer
 
 from gavotte.cli.budget import read_limits
 from gavotte.cli.options import Budget, DryRun, Hosts, Json, PricePerGb, Seed, TakeOver
-from gavotte.cli.output import emit_json, emit_table, note, progress
+from gavotte.cli.output import emit_json, emit_table, note, progress, warn_beside
 from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def experiment(
     sent = format_bytes(result.bytes_sent)
     for host, reason in result.lost.items():
         note(f"warning: lost {host}: {reason}")
+    warn_beside(result.beside, "pairs may have been slow for that")
     note(f"{result.experiments} experiments in {result.seconds:.1f} s, {sent} sent, seed {seed}")
     return completed, result
 
@@ -111,5 +112,6 @@ def document(result: SharingResult) -> dict[str, object]:
         "bytes_sent": result.bytes_sent,
         "seed": result.seed,
         "lost": result.lost,
+        "beside": [each.as_dict() for each in result.beside],
         "evidence": result.to_records(),
     }

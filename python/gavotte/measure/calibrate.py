@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gavotte.agents import Budget, enrolled
+from gavotte.agents import Budget, Neighbour, enrolled
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Step, carry_out
 from gavotte.errors import AgentError, FormatError, GavotteError
@@ -65,12 +65,14 @@ class Calibration(Tabular):
         best: the cheapest with an error below `GOOD_ERROR`, else the most accurate; None when none answered.
         paths: paths with a bulk rate to compare with.
         seed: of the choice of paths.
+        beside: other runs that moved bytes between the hosts meanwhile: trains and bulk TCP may have met other loads.
     """
 
     trains: list[TrainError]
     best: TrainError | None
     paths: int
     seed: int
+    beside: tuple[Neighbour, ...] = ()
 
     def to_records(self) -> list[dict[str, Any]]:
         """One row a kind of train."""
@@ -166,6 +168,7 @@ def calibrate(
                     errors[shape].append(abs(estimate_bps / truth.bulk.goodput_bps - 1))
             if progress is not None:
                 progress(done, len(chosen))
+        beside = tuple(fleet.beside())
     if not compared:
         raise AgentError("no path answered with bulk TCP")
     found = [
@@ -175,4 +178,4 @@ def calibrate(
     answered = [train for train in found if train.answered]
     good = [train for train in answered if train.mean_error <= GOOD_ERROR]
     best = good[0] if good else min(answered, key=lambda train: train.mean_error, default=None)
-    return Calibration(trains=found, best=best, paths=compared, seed=seed)
+    return Calibration(trains=found, best=best, paths=compared, seed=seed, beside=beside)

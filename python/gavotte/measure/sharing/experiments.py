@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gavotte.agents import Fleet
+from gavotte.agents import Fleet, Neighbour
 from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats, History
 from gavotte.measure.planning import Cost
@@ -56,6 +56,7 @@ class SharingResult(Tabular):
         bytes_sent: payload of all hosts.
         seed: of the choice of pairs.
         lost: hosts that could not be used or vanished, with the reason.
+        beside: other runs that moved bytes between the hosts meanwhile: what was slower together may be so for them.
     """
 
     evidence: tuple[Evidence, ...]
@@ -65,6 +66,7 @@ class SharingResult(Tabular):
     bytes_sent: int
     seed: int
     lost: dict[str, str] = field(default_factory=dict)
+    beside: list[Neighbour] = field(default_factory=list)
 
     def to_records(self) -> list[dict[str, Any]]:
         """One row an experiment."""

@@ -114,6 +114,7 @@ def learn_sharing(
             hops = np.where(history.hops > 0, history.hops, np.maximum(found.hops, found.hops.T))
             history = replace(history, hops=hops, hop_addresses=found.addresses)
         result = measure_sharing(fleet, history, seed=seed, progress=progress)
+        result = replace(result, beside=fleet.beside())
     if not result.lost:
         return replace(history, evidence=result.evidence), result
     if not result.evidence:
