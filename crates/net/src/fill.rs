@@ -3,6 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+/// Once the weight of a link's open flows is this share of what it was when last summed up, it is summed up anew: taking
+/// weights away one by one would leave the rounding of the large ones in place of the small ones.
+const STALE: f64 = 1e-4;
+
 /// What holds a flow back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Held {
@@ -12,39 +16,65 @@ pub struct Held {
     pub level: f64,
 }
 
+/// A link with the flows on it that are not fixed yet.
+#[derive(Clone, Copy)]
+struct Open {
+    flows: u32,
+    weight: f64,
+    /// Their weight when it was last summed up.
+    summed: f64,
+    room: f64,
+}
+
+impl Open {
+    fn level(&self) -> f64 {
+        self.room.max(0.0) / self.weight
+    }
+}
+
 /// The max-min fair share of each flow: the link with the least fair share fixes its flows, then the next.
 ///
 /// `rates` are those of the links, in any unit. A flow is the links on its way, none twice, with a weight above
 /// zero; nothing holds one back that crosses no link.
 pub fn max_min(rates: &[f64], flows: &[(&[u32], f64)]) -> Vec<Option<Held>> {
-    let mut room = rates.to_vec();
-    // By link: how many of its flows are not fixed yet, and their weight.
-    let mut open = vec![(0_usize, 0.0); room.len()];
-    let mut on: Vec<Vec<usize>> = vec![Vec::new(); room.len()];
-    for (flow, (path, weight)) in flows.iter().enumerate() {
-        for &link in *path {
-            open[link as usize].0 += 1;
-            open[link as usize].1 += weight;
-            on[link as usize].push(flow);
+    let (first, on) = crossings(rates.len(), flows);
+    let flows_on = |link: usize| &on[first[link] as usize..first[link + 1] as usize];
+    let mut held: Vec<Option<Held>> = vec![None; flows.len()];
+    let weight_of = |held: &[Option<Held>], link: usize| {
+        let open = flows_on(link).iter().filter(|&&flow| held[flow as usize].is_none());
+        open.map(|&flow| flows[flow as usize].1).sum()
+    };
+    let open = |link: usize| {
+        let weight = weight_of(&held, link);
+        Open {
+            flows: flows_on(link).len() as u32,
+            weight,
+            summed: weight,
+            room: rates[link],
         }
-    }
-    let mut held = vec![None; flows.len()];
-    let share = |room: f64, open: (usize, f64)| room.max(0.0) / open.1;
+    };
+    let mut links: Vec<Open> = (0..rates.len()).map(open).collect();
     // The least share first: as bits, numbers from zero on are in the same order.
-    let mut queue: BinaryHeap<_> = (0..room.len())
-        .filter(|&link| open[link].0 > 0)
-        .map(|link| Reverse((share(room[link], open[link]).to_bits(), link)))
+    let mut queue: BinaryHeap<_> = (0..links.len())
+        .filter(|&link| links[link].flows > 0)
+        .map(|link| Reverse((links[link].level().to_bits(), link)))
         .collect();
     while let Some(Reverse((then, link))) = queue.pop() {
-        if open[link].0 == 0 {
+        let open = &mut links[link];
+        if open.flows == 0 {
             continue;
         }
-        let level = share(room[link], open[link]);
+        if open.weight < STALE * open.summed {
+            open.weight = weight_of(&held, link);
+            open.summed = open.weight;
+        }
+        let level = open.level();
         if level.to_bits() > then {
             queue.push(Reverse((level.to_bits(), link)));
             continue;
         }
-        for flow in std::mem::take(&mut on[link]) {
+        for &flow in flows_on(link) {
+            let flow = flow as usize;
             if held[flow].is_some() {
                 continue;
             }
@@ -54,12 +84,33 @@ pub fn max_min(rates: &[f64], flows: &[(&[u32], f64)]) -> Vec<Option<Held>> {
             });
             let (path, weight) = flows[flow];
             for &crossed in path {
-                let crossed = crossed as usize;
-                room[crossed] -= weight * level;
-                open[crossed].0 -= 1;
-                open[crossed].1 -= weight;
+                let crossed = &mut links[crossed as usize];
+                crossed.room -= weight * level;
+                crossed.flows -= 1;
+                crossed.weight -= weight;
             }
         }
     }
     held
+}
+
+/// The flows on each link: where those of a link begin, and all of them, link after link.
+fn crossings(links: usize, flows: &[(&[u32], f64)]) -> (Vec<u32>, Vec<u32>) {
+    let mut first = vec![0_u32; links + 2];
+    for (path, _) in flows {
+        path.iter().for_each(|&link| first[link as usize + 2] += 1);
+    }
+    for link in 0..links {
+        first[link + 2] += first[link + 1];
+    }
+    let mut on = vec![0; first[links + 1] as usize];
+    for (flow, (path, _)) in flows.iter().enumerate() {
+        for &link in *path {
+            let next = &mut first[link as usize + 1];
+            on[*next as usize] = flow as u32;
+            *next += 1;
+        }
+    }
+    first.pop();
+    (first, on)
 }
