@@ -15,6 +15,7 @@ from gavotte.formats.topology import Topology as _Topology
 __all__ = [
     "Bottleneck",
     "BroadcastGround",
+    "CoflowTrace",
     "Compact",
     "Completion",
     "Conductor",
@@ -33,6 +34,8 @@ __all__ = [
     "format_finish",
     "mechanisms",
     "mode",
+    "order_names",
+    "order_rates",
     "parse_flows",
     "policies",
     "principal",
@@ -43,6 +46,7 @@ __all__ = [
 _Floats = npt.NDArray[np.float64]
 _Bytes = npt.NDArray[np.uint64]
 _Indices = npt.NDArray[np.uint32]
+_Over = float | tuple[Network, Sequence[int]]
 
 def version() -> str:
     """The version of the compiled module."""
@@ -900,6 +904,123 @@ def ecef_tree(weights: _Floats, root: int) -> tuple[_Indices, _Indices]:
     Raises:
         ValueError: for weights that are no square, or a host that cannot be reached.
     """
+
+class _Underway(Protocol):
+    """A transfer under way."""
+
+    @property
+    def arrival_s(self) -> float: ...
+    @property
+    def class_(self) -> int: ...
+    @property
+    def weight(self) -> float: ...
+    @property
+    def sent_bytes(self) -> float: ...
+    @property
+    def flows(self) -> Sequence[tuple[int, int, float]]: ...
+
+def order_names() -> list[str]:
+    """The policies that order transfers."""
+
+def order_rates(network: Network, name: str, coflows: Sequence[_Underway]) -> tuple[_Floats, float]:
+    """The rates that a policy gives to transfers under way.
+
+    Args:
+        network: hosts and what joins them.
+        name: of the policy.
+        coflows: the transfers; flows are source, target and bytes left.
+
+    Returns:
+        (F,) bit/s, flow after flow of coflow after coflow; the seconds after which to ask again at the latest.
+
+    Raises:
+        ValueError: for a policy that there is not.
+    """
+
+@final
+class CoflowTrace:
+    """Coflows that come one after the other. Immutable; flows that join the same ports are one."""
+
+    @staticmethod
+    def read(text: bytes) -> CoflowTrace:
+        """Reads a table, or the format of the public traces.
+
+        Raises:
+            ValueError: naming line, field and remedy.
+        """
+
+    @staticmethod
+    def of(
+        ports: Sequence[str],
+        names: Sequence[str],
+        arrival_s: _Floats,
+        coflow: _Indices,
+        source: _Indices,
+        target: _Indices,
+        sizes: _Floats,
+    ) -> CoflowTrace:
+        """A trace from columns.
+
+        Args:
+            ports: their names.
+            names: of C coflows.
+            arrival_s: (C,) when they arrive.
+            coflow: (F,) which coflow each flow belongs to.
+            source: (F,) port.
+            target: (F,) port.
+            sizes: (F,) bytes.
+
+        Raises:
+            ValueError: for a coflow or port that there is not.
+        """
+
+    @property
+    def ports(self) -> list[str]:
+        """Their names."""
+
+    @property
+    def names(self) -> list[str]:
+        """Of the coflows."""
+
+    @property
+    def arrival_s(self) -> _Floats:
+        """(C,) When they arrive."""
+
+    @property
+    def classes(self) -> _Indices:
+        """(C,) Their classes; 0 is the highest."""
+
+    @property
+    def flow_count(self) -> int:
+        """Flows of all coflows."""
+
+    @property
+    def bytes(self) -> float:
+        """Bytes of all flows."""
+
+    def flows(self) -> tuple[_Indices, _Indices, _Indices, _Floats]:
+        """(F,) Number of the coflow, source, target and bytes, coflow after coflow."""
+
+    def bounds_s(self, over: _Over) -> _Floats:
+        """(C,) How long each coflow takes at least, alone."""
+
+    def simulate(
+        self, name: str, over: _Over, step_s: float, progress: Callable[[int, int], object]
+    ) -> tuple[_Floats, int, int]:
+        """Runs it under a policy.
+
+        Args:
+            name: of the policy.
+            over: the rate of all ports, or a network and the host of each port.
+            step_s: how long the share of a flow that ended may idle; 0 = not at all.
+            progress: called now and then with coflows done and all.
+
+        Returns:
+            (C,) when each is done; how often rates were reckoned; the most flows at once.
+
+        Raises:
+            ValueError: for a policy that there is not, or a rate that is none.
+        """
 
 def wss(network: Network, flows: Sequence[tuple[int, int, float]]) -> tuple[_Floats, float, str | None]:
     """Rates of a shuffle in proportion to its bytes.

@@ -33,7 +33,7 @@ mod _core {
     #[pymodule_export]
     use crate::problem::{Problem, policies};
     #[pymodule_export]
-    use crate::transfer::wss;
+    use crate::transfer::{CoflowTrace, order_names, order_rates, wss};
 
     /// The version of the compiled module.
     #[pyfunction]

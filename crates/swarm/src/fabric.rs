@@ -123,6 +123,11 @@ impl Fabric {
         self.first.len() - 1
     }
 
+    /// Those, by their numbers.
+    pub fn paths(&self) -> impl Iterator<Item = Path> + use<> {
+        (0..self.path_count() as u32).map(Path)
+    }
+
     /// The links on a path, none twice; empty where nothing limits it.
     pub fn links(&self, path: Path) -> &[u32] {
         &self.crossed[self.first[path.number()] as usize..self.first[path.number() + 1] as usize]

@@ -27,6 +27,7 @@ from gavotte.cli.sequence import sequence
 from gavotte.cli.shim import shim
 from gavotte.cli.shuffle import shuffle
 from gavotte.cli.simulate import simulate
+from gavotte.cli.transfers import transfers
 from gavotte.cli.watch import watch
 
 app = typer.Typer(
@@ -86,6 +87,7 @@ VERBS: tuple[tuple[str, Callable[..., object] | typer.Typer, str], ...] = (
     ("broadcast", broadcast, "data.bin --hosts lab --from vm0 -o '/tmp/data-{host}.bin'"),
     ("shuffle", shuffle, "bytes.csv --hosts lab --network cloud.network.json"),
     ("watch", watch, "cloud.network.json --hosts lab --every 60 -o cloud.network.json"),
+    ("transfers", transfers, ""),
     ("simulate", simulate, "cloud.topology.toml flows.csv -o finish.csv"),
     ("report", report, "--network cloud.network.json -o cloud.html"),
     ("schema", schema, "topology"),

@@ -1,21 +1,36 @@
-"""Moves bulk data in the right order and at the right rates: broadcasts and shuffles that end as early as any can."""
+"""Moves bulk data in the right order and at the right rates: broadcasts, shuffles, and which of them goes first."""
 
 from gavotte.transfer.broadcasting import BroadcastResult, Receiver, broadcast, plan_file
 from gavotte.transfer.carrying import MODES, FlowResult, ShuffleResult, shuffle
+from gavotte.transfer.orders import POLICIES, Coflow, OrderRates, order_rates
 from gavotte.transfer.planning import BroadcastPlan, plan_broadcast
 from gavotte.transfer.shuffling import wss_bound, wss_rates
+from gavotte.transfer.simulating import TransferSimulation, simulate_transfers, write_completions
+from gavotte.transfer.synthetic import synthetic_trace
+from gavotte.transfer.traces import Trace, read_trace, write_trace
 
 __all__ = [
     "MODES",
+    "POLICIES",
     "BroadcastPlan",
     "BroadcastResult",
+    "Coflow",
     "FlowResult",
+    "OrderRates",
     "Receiver",
     "ShuffleResult",
+    "Trace",
+    "TransferSimulation",
     "broadcast",
+    "order_rates",
     "plan_broadcast",
     "plan_file",
+    "read_trace",
     "shuffle",
+    "simulate_transfers",
+    "synthetic_trace",
+    "write_completions",
+    "write_trace",
     "wss_bound",
     "wss_rates",
 ]

@@ -52,6 +52,15 @@ def wss_bound(network: Network, flows: Sequence[Flow]) -> tuple[float, str | Non
 
 
 def _wss(network: Network, flows: Sequence[Flow]) -> tuple[npt.NDArray[np.float64], float, str | None]:
+    return _core.wss(_core.Network(network.cautious()), flows_on(network, flows))
+
+
+def flows_on(network: Network, flows: Sequence[Flow]) -> list[tuple[int, int, float]]:
+    """Flows with the places of their hosts.
+
+    Raises:
+        GavotteError: for a host that the network does not have, or bytes below zero.
+    """
     at = {name: index for index, name in enumerate(network.names)}
     for source, target, left in flows:
         for name in (source, target):
@@ -59,5 +68,4 @@ def _wss(network: Network, flows: Sequence[Flow]) -> tuple[npt.NDArray[np.float6
                 raise unknown_host(name, at, "the network")
         if not 0 <= left < np.inf:
             raise GavotteError(f"{left} bytes from `{source}` to `{target}`", hint="use a number from 0 on")
-    compiled = _core.Network(network.cautious())
-    return _core.wss(compiled, [(at[source], at[target], float(left)) for source, target, left in flows])
+    return [(at[source], at[target], float(left)) for source, target, left in flows]

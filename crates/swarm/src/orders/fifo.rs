@@ -1,0 +1,22 @@
+//! First come, first served (Orchestra, section 5): what the oldest coflow leaves goes to the next.
+
+use super::coflow::{Coflow, Policy, flow_count, sorted};
+use super::room::Room;
+use crate::fabric::Fabric;
+
+/// Strict order of arrival.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fifo;
+
+impl Policy for Fifo {
+    fn rates(&self, coflows: &[Coflow], fabric: &Fabric) -> Vec<f64> {
+        in_order(coflows, fabric, &sorted(coflows, |_| 0.0))
+    }
+}
+
+/// Rates for coflows that are served in this order.
+pub(super) fn in_order(coflows: &[Coflow], fabric: &Fabric, order: &[usize]) -> Vec<f64> {
+    let mut rates_bps = vec![0.0; flow_count(coflows)];
+    Room::new(fabric, 1.0).give_in_order(coflows, order, &mut rates_bps);
+    rates_bps
+}

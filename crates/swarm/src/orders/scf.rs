@@ -1,0 +1,15 @@
+//! Smallest coflow first: the fewest bytes left in all.
+
+use super::coflow::{Coflow, Policy, sorted};
+use super::fifo::in_order;
+use crate::fabric::Fabric;
+
+/// Order of bytes left.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scf;
+
+impl Policy for Scf {
+    fn rates(&self, coflows: &[Coflow], fabric: &Fabric) -> Vec<f64> {
+        in_order(coflows, fabric, &sorted(coflows, Coflow::left_bytes))
+    }
+}

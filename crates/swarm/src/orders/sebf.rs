@@ -1,0 +1,21 @@
+//! Shortest effective bottleneck first (Varys, section 5.3): the coflow that would be done first if it were alone.
+
+use super::coflow::{Coflow, Policy, sorted};
+use super::fifo::in_order;
+use super::loads::Loads;
+use crate::fabric::Fabric;
+
+/// Order of the seconds that the slowest link needs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sebf;
+
+impl Policy for Sebf {
+    fn rates(&self, coflows: &[Coflow], fabric: &Fabric) -> Vec<f64> {
+        let mut loads = Loads::new(fabric);
+        let order = sorted(coflows, |coflow| {
+            loads.count(fabric, &coflow.flows);
+            loads.slowest_s(fabric.rates_bps())
+        });
+        in_order(coflows, fabric, &order)
+    }
+}

@@ -1,0 +1,28 @@
+//! Weighted fair sharing (Orchestra, section 5): coflows that meet on a link share it by their weights.
+//!
+//! Alone, a coflow's flows would have rates in proportion to what they have left, and all end at its lower bound (WSS).
+//! These rates, times the coflow's weight, are what its flows weigh. So on the link that decides when it ends a coflow
+//! weighs the same however many flows it has, and one that is alone is as fast as can be.
+
+use super::coflow::{Coflow, Policy, flow_count};
+use super::loads::Loads;
+use super::room::max_min_rates;
+use crate::fabric::Fabric;
+
+/// Fairness among coflows, by weight.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Weighted;
+
+impl Policy for Weighted {
+    fn rates(&self, coflows: &[Coflow], fabric: &Fabric) -> Vec<f64> {
+        let mut loads = Loads::new(fabric);
+        let mut weights = Vec::with_capacity(flow_count(coflows));
+        for coflow in coflows {
+            loads.count(fabric, &coflow.flows);
+            let slowest_s = loads.slowest_s(fabric.rates_bps());
+            let weight = |left_bytes: f64| coflow.weight * 8.0 * left_bytes / slowest_s;
+            weights.extend(coflow.flows.iter().map(|flow| weight(flow.left_bytes)));
+        }
+        max_min_rates(coflows, fabric, &weights)
+    }
+}

@@ -1,0 +1,34 @@
+//! What can be wrong with a trace, in words that name line, field and remedy.
+
+use std::fmt::Display;
+
+use thiserror::Error;
+
+/// A trace that makes no sense.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum TraceError {
+    /// A field of a line.
+    #[error("line {line}: {field}: {problem}")]
+    Field {
+        /// Counted from 1.
+        line: u64,
+        /// Name of the column, or what stands there.
+        field: &'static str,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+    /// The trace as a whole.
+    #[error("{0}")]
+    Whole(String),
+}
+
+impl TraceError {
+    pub(super) fn field(line: u64, field: &'static str, problem: impl Into<String>) -> Self {
+        let problem = problem.into();
+        Self::Field { line, field, problem }
+    }
+
+    pub(super) fn unreadable(error: &dyn Display) -> Self {
+        Self::Whole(format!("the trace is not readable text in UTF-8: {error}"))
+    }
+}

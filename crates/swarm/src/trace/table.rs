@@ -1,0 +1,151 @@
+//! `coflow,arrival_s,source,target,bytes` and, if wanted, `class` and `weight`: one flow a line.
+
+use std::io::Read;
+use std::str::FromStr;
+
+use csv::{ReaderBuilder, StringRecord, Trim};
+
+use super::error::TraceError;
+use super::listed::{Listed, Names, Trace};
+
+const COLUMNS: [&str; 7] = ["coflow", "arrival_s", "source", "target", "bytes", "class", "weight"];
+/// How many of them must be there.
+const NEEDED: usize = 5;
+
+pub(super) fn read(reader: impl Read) -> Result<Trace, TraceError> {
+    let mut reader = ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .trim(Trim::All)
+        .from_reader(reader);
+    let mut record = StringRecord::new();
+    let mut next = move |record: &mut StringRecord| {
+        reader
+            .read_record(record)
+            .map_err(|error| TraceError::unreadable(&error))
+    };
+    if !next(&mut record)? {
+        let first = COLUMNS[..NEEDED].join(",");
+        return Err(TraceError::Whole(format!(
+            "the trace is empty; its first line is `{first}`"
+        )));
+    }
+    let places = places(&record)?;
+    let (mut ports, mut coflows) = (Names::default(), Names::default());
+    let mut trace = Trace::default();
+    while next(&mut record)? {
+        let row = Row {
+            record: &record,
+            places,
+        };
+        let number = coflows.number(row.text(0)?) as usize;
+        let head = Listed {
+            name: row.text(0)?.to_owned(),
+            arrival_s: row.number(1, "seconds from 0 on", |s: f64| (0.0..=1e9).contains(&s))?,
+            class: row.optional(5, 0, "a whole number, 0 for the highest", |_: u32| true)?,
+            weight: row.optional(6, 1.0, "a number from 0.001 to 1000", |w: f64| {
+                (1e-3..=1e3).contains(&w)
+            })?,
+            flows: Vec::new(),
+        };
+        match trace.coflows.get(number) {
+            Some(known) => row.same(known, &head)?,
+            None => trace.coflows.push(head),
+        }
+        let (source, target) = (ports.number(row.text(2)?), ports.number(row.text(3)?));
+        let bytes = row.number(4, "a number of bytes from 0 on", |b: f64| (0.0..=1e18).contains(&b))?;
+        trace.coflows[number].flows.push((source, target, bytes));
+    }
+    trace.ports = ports.listed;
+    Ok(trace.joined())
+}
+
+/// Where each column is.
+fn places(header: &StringRecord) -> Result<[Option<usize>; 7], TraceError> {
+    let mut places = [None; 7];
+    for (at, name) in header
+        .iter()
+        .map(|name| name.trim_start_matches('\u{feff}'))
+        .enumerate()
+    {
+        let Some(column) = COLUMNS.iter().position(|column| *column == name) else {
+            let known = COLUMNS[..NEEDED].join(", ");
+            let problem = format!("there is no such column; use {known} and, if wanted, class and weight");
+            return Err(TraceError::Whole(format!("line 1: `{name}`: {problem}")));
+        };
+        if places[column].replace(at).is_some() {
+            return Err(TraceError::field(1, COLUMNS[column], "appears twice; leave one out"));
+        }
+    }
+    match (0..NEEDED).find(|&column| places[column].is_none()) {
+        Some(column) => Err(TraceError::field(1, COLUMNS[column], "is missing; add this column")),
+        None => Ok(places),
+    }
+}
+
+struct Row<'a> {
+    record: &'a StringRecord,
+    places: [Option<usize>; 7],
+}
+
+impl Row<'_> {
+    fn error(&self, column: usize, problem: impl Into<String>) -> TraceError {
+        let line = self.record.position().map_or(0, csv::Position::line);
+        TraceError::field(line, COLUMNS[column], problem)
+    }
+
+    fn filled(&self, column: usize) -> Option<&str> {
+        let text = self.places[column].and_then(|at| self.record.get(at));
+        text.filter(|text| !text.is_empty())
+    }
+
+    fn text(&self, column: usize) -> Result<&str, TraceError> {
+        self.filled(column)
+            .ok_or_else(|| self.error(column, "is missing; fill it in"))
+    }
+
+    fn number<T: FromStr + Copy>(&self, column: usize, range: &str, ok: impl Fn(T) -> bool) -> Result<T, TraceError> {
+        let text = self.text(column)?;
+        let wrong = || self.error(column, format!("`{text}` does not fit; write {range}"));
+        text.parse().ok().filter(|&value| ok(value)).ok_or_else(wrong)
+    }
+
+    /// An empty field is as good as none.
+    fn optional<T: FromStr + Copy>(
+        &self,
+        column: usize,
+        otherwise: T,
+        range: &str,
+        ok: impl Fn(T) -> bool,
+    ) -> Result<T, TraceError> {
+        match self.filled(column) {
+            Some(_) => self.number(column, range, ok),
+            None => Ok(otherwise),
+        }
+    }
+
+    /// All lines of a coflow must say the same of it.
+    fn same(&self, known: &Listed, told: &Listed) -> Result<(), TraceError> {
+        let differs = [
+            (1, known.arrival_s.to_bits() != told.arrival_s.to_bits()),
+            (5, known.class != told.class),
+            (6, known.weight.to_bits() != told.weight.to_bits()),
+        ];
+        let said = |column| match column {
+            1 => known.arrival_s.to_string(),
+            5 => known.class.to_string(),
+            _ => known.weight.to_string(),
+        };
+        match differs.into_iter().find(|(_, differs)| *differs) {
+            Some((column, _)) => {
+                let problem = format!(
+                    "an earlier line of coflow `{}` says {}; say the same on all",
+                    known.name,
+                    said(column)
+                );
+                Err(self.error(column, problem))
+            }
+            None => Ok(()),
+        }
+    }
+}

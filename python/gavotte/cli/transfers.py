@@ -1,0 +1,134 @@
+"""`gavotte transfers`: transfers of several applications in the right order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gavotte.cli.options import Json
+from gavotte.cli.output import emit_json, emit_table, note, progress
+
+if TYPE_CHECKING:
+    from gavotte.transfer import TransferSimulation
+
+transfers = typer.Typer(help="Order the transfers of several applications.", no_args_is_help=True)
+
+ALL = "all"
+
+
+@transfers.command(epilog="Example: gavotte transfers simulate trace.csv --policy fair --policy sebf")
+def simulate(
+    trace: Annotated[
+        Path,
+        typer.Argument(
+            help="Coflows: a table of flows with coflow, arrival_s, source, target, bytes, or a public coflow trace.",
+            metavar="TRACE.csv",
+        ),
+    ],
+    policy: Annotated[
+        list[str],
+        typer.Option(
+            "--policy",
+            help="Who goes first: fair, weighted, fifo, fifo+, priority, scf, sebf, d-clas or bssi; all compares them. "
+            "May be repeated.",
+            metavar="P",
+        ),
+    ],
+    port_rate: Annotated[
+        str | None,
+        typer.Option(
+            "--port-bps",
+            help="The rate of each port, out and in. By default 1gbit.",
+            metavar="RATE",
+            show_default=False,
+        ),
+    ] = None,
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            "--network", help="The ports are the hosts of this Network, with its links.", metavar="N.network.json"
+        ),
+    ] = None,
+    step_s: Annotated[
+        float | None,
+        typer.Option(
+            "--step",
+            help="How long the share of a flow that ended may idle. By default 0, and 2 for more than 50,000 flows.",
+            min=0,
+            metavar="SECONDS",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write when each coflow is done.", metavar="FINISH.csv")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Predict how long coflows take when transfers are ordered by a policy."""
+    from gavotte.formats.network import read_network
+    from gavotte.formats.rates import parse_rate
+    from gavotte.transfer import POLICIES, read_trace, simulate_transfers, write_completions
+
+    policies = list(POLICIES) if ALL in policy else list(dict.fromkeys(policy))
+    unknown = next((name for name in policies if name not in POLICIES), None)
+    if unknown is not None:
+        raise typer.BadParameter(f"there is no policy `{unknown}`; use {', '.join(POLICIES)} or {ALL}")
+    if output is not None and len(policies) > 1:
+        raise typer.BadParameter("-o takes the times of one policy")
+    if port_rate is not None and network is not None:
+        raise typer.BadParameter("use one of --port-bps and --network")
+    try:
+        port_bps = None if port_rate is None else parse_rate(port_rate)
+    except ValueError as error:
+        raise typer.BadParameter(f"--port-bps: {error}") from None
+    coflows, hosts = read_trace(trace), None if network is None else read_network(network)
+    results: list[TransferSimulation] = []
+    for name in policies:
+        with progress(name) as bar:
+            done = simulate_transfers(coflows, name, port_bps=port_bps, network=hosts, step_s=step_s, progress=bar)
+        results.append(done)
+    if output is not None:
+        write_completions(output, results[0])
+    if as_json:
+        found = [_summary(each) for each in results]
+        emit_json(found[0] if len(found) == 1 else {"simulations": found})
+        return
+    emit_table(
+        ["policy", "average s", "p95 s", "longest s", *(["beside fair"] if _fair(results) else [])], _rows(results)
+    )
+    alone_s = results[0].alone_s
+    told = f", {alone_s.mean():.2f} s on average if each were alone" if len(alone_s) else ""
+    step = f", steps of {results[0].step_s:g} s" if results[0].step_s else ""
+    note(f"{len(coflows)} coflows, {coflows.flow_count} flows{told}{step}")
+    if output is not None:
+        note(f"wrote {output}")
+
+
+def _summary(done: TransferSimulation) -> dict[str, Any]:
+    return {
+        "policy": done.policy,
+        "coflows": len(done.names),
+        "average_s": done.average_s,
+        "p95_s": done.p95_s,
+        "max_s": done.max_s,
+        "alone_average_s": float(done.alone_s.mean()) if len(done.names) else 0.0,
+        "step_s": done.step_s,
+        "reckonings": done.reckonings,
+    }
+
+
+def _fair(results: list[TransferSimulation]) -> TransferSimulation | None:
+    return next((each for each in results if each.policy == "fair" and len(results) > 1), None)
+
+
+def _rows(results: list[TransferSimulation]) -> list[list[str]]:
+    fair = _fair(results)
+    rows = []
+    for each in results:
+        row = [each.policy, f"{each.average_s:.2f}", f"{each.p95_s:.2f}", f"{each.max_s:.2f}"]
+        if fair is not None:
+            row.append(f"{fair.average_s / each.average_s:.2f} x" if each.average_s else "-")
+        rows.append(row)
+    return rows

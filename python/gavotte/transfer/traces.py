@@ -1,0 +1,101 @@
+"""Coflow traces as files: tables of flows, and the format of the public traces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from gavotte import _core
+from gavotte.errors import FormatError
+from gavotte.formats.reading import write_bytes
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Coflows that come one after the other: transfers of many flows, each done when all its flows are.
+
+    Flows of a coflow that join the same ports are one.
+
+    Attributes:
+        core: the compiled trace.
+        path: where it was read; empty for one that was made.
+    """
+
+    core: _core.CoflowTrace
+    path: str = ""
+
+    @property
+    def ports(self) -> list[str]:
+        """Names of the ports, or of the hosts."""
+        return self.core.ports
+
+    @property
+    def names(self) -> list[str]:
+        """What the C coflows are called."""
+        return self.core.names
+
+    @property
+    def arrival_s(self) -> npt.NDArray[np.float64]:
+        """(C,) when each arrives."""
+        return self.core.arrival_s
+
+    @property
+    def classes(self) -> npt.NDArray[np.uint32]:
+        """(C,) the class of each, 0 = the highest."""
+        return self.core.classes
+
+    @property
+    def flow_count(self) -> int:
+        """Flows of all coflows."""
+        return self.core.flow_count
+
+    @property
+    def bytes(self) -> float:
+        """Bytes of all flows."""
+        return self.core.bytes
+
+    def __len__(self) -> int:
+        return len(self.core.names)
+
+
+def read_trace(path: str | Path) -> Trace:
+    """Reads a coflow trace, in either of two formats.
+
+    A table has a first line that names its columns, in any order: `coflow`, `arrival_s`, `source`, `target`, `bytes`,
+    and if wanted `class` and `weight`, which are the same on all lines of a coflow. The public traces
+    (`FB2010-1Hr-150-0.txt`) have a first line of two numbers.
+
+    Args:
+        path: the file.
+
+    Raises:
+        FormatError: naming file, line, field and remedy.
+    """
+    try:
+        text = Path(path).read_bytes()
+    except OSError as error:
+        raise FormatError(str(path), "", (error.strerror or "cannot be read").lower()) from None
+    try:
+        return Trace(_core.CoflowTrace.read(text), str(path))
+    except ValueError as error:
+        raise FormatError(str(path), "", str(error)) from None
+
+
+def write_trace(path: str | Path, trace: Trace) -> None:
+    """Writes a coflow trace as a table, whole or not at all.
+
+    Args:
+        path: the CSV file.
+        trace: what to write; its weights are taken for 1.
+    """
+    coflow, source, target, size = (column.tolist() for column in trace.core.flows())
+    names, ports = trace.names, trace.ports
+    arrival_s, classes = trace.arrival_s.tolist(), trace.classes.tolist()
+    lines = (
+        f"{names[c]},{arrival_s[c]!r},{ports[s]},{ports[t]},{b!r},{classes[c]}"
+        for c, s, t, b in zip(coflow, source, target, size, strict=True)
+    )
+    write_bytes(path, "\n".join(["coflow,arrival_s,source,target,bytes,class", *lines, ""]).encode())
