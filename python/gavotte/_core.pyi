@@ -290,6 +290,7 @@ class _Tasks(Protocol):
         names: J names, for messages.
         cpus: (J,) cores that each needs.
         memory_bytes: (J,) memory that each needs.
+        storage_bytes: (J,) storage that each needs.
         allowed: the only hosts that a task may use; tasks not in it may use all.
     """
 
@@ -299,6 +300,8 @@ class _Tasks(Protocol):
     def cpus(self) -> _Floats: ...
     @property
     def memory_bytes(self) -> _Bytes: ...
+    @property
+    def storage_bytes(self) -> _Bytes: ...
     @property
     def allowed(self) -> Mapping[int, Sequence[int]]: ...
 
@@ -327,12 +330,15 @@ class _Room(Protocol):
     Attributes:
         cpus: (N,) cores that each offers.
         memory_bytes: (N,) memory that each offers; 2^64 - 1 = not limited.
+        storage_bytes: (N,) storage that each offers; 2^64 - 1 = not limited.
     """
 
     @property
     def cpus(self) -> _Floats: ...
     @property
     def memory_bytes(self) -> _Bytes: ...
+    @property
+    def storage_bytes(self) -> _Bytes: ...
 
 class _Rules(Protocol):
     """What a placement must keep besides room; tasks by their index.
@@ -635,11 +641,19 @@ class Compact:
         """What each unit needs."""
 
     @property
+    def storage_bytes(self) -> list[int]:
+        """What each unit needs."""
+
+    @property
     def host_nano_cores(self) -> list[int]:
         """What each host offers."""
 
     @property
     def host_memory_bytes(self) -> list[int]:
+        """What each host offers; 2^64 - 1 = not limited."""
+
+    @property
+    def host_storage_bytes(self) -> list[int]:
         """What each host offers; 2^64 - 1 = not limited."""
 
     @property

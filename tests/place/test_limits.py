@@ -6,12 +6,14 @@ from functools import cache
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.place.clouds import cloud, ring
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.network import Network
 from gavotte.place import Answer, PlacementLimits, decide, evaluate, explain, place, spend, worst_case
+from gavotte.place import latency_s as latency_s_of
 from gavotte.place.constraints import price_usd
 
 METHODS = ("optimal", "ilp", "search")
@@ -91,7 +93,7 @@ def spent(network: Network, goal: str, within: float) -> Answer:
     def under(limits: PlacementLimits, limit_s: float) -> Answer:
         return decide(network, [ring()], "search", limits=limits, time_limit_s=limit_s, repeatable=True)
 
-    return spend(network, goal, within, under, limit_s=2.0, repeatable=True)
+    return spend(network, [ring()], goal, within, under, limit_s=2.0, repeatable=True)
 
 
 @pytest.mark.parametrize("within", [0.0, 0.5])
@@ -145,3 +147,21 @@ def test_threads_change_nothing(method: str) -> None:
         for threads in (1, 2, 5)
     ]
     assert told[0] == told[1] == told[2]
+
+
+def test_the_least_latency_is_that_of_every_placement() -> None:
+    rng = np.random.default_rng(5)
+    latency_s = rng.permutation(12).reshape(4, 3)
+    rows = [[0.0 if m == n else 0.001 * (1 + latency_s[m][n - (n > m)]) for n in range(4)] for m in range(4)]
+    network, app = cloud(latency_s=rows), ring()
+
+    def under(limits: PlacementLimits, limit_s: float) -> Answer:
+        return decide(network, [app], "auto", limits=limits, time_limit_s=limit_s, repeatable=True)
+
+    found = spend(network, [app], "latency", 1e5, under, limit_s=4.0, repeatable=True)
+    feasible = (places for places in product(range(4), repeat=6) if max(map(places.count, range(4))) <= 2)
+    ends = [(i, (i + 1) % 6) for i in range(6)]
+    least_s = min(max(rows[at[i]][at[j]] if at[i] != at[j] else 0.0 for i, j in ends) for at in feasible)
+    assert latency_s_of(network, [app], found.placement.assignment) == pytest.approx(least_s)
+    with pytest.raises(GavotteError, match="the network has no latencies"):
+        spend(network.model_copy(update={"latency_s": [[None] * 4] * 4}), [app], "latency", 0.0, under)

@@ -71,11 +71,12 @@ def test_more_than_all_hosts_have_is_told_before_any_search(method: str, monkeyp
         place(small.model_copy(update={"hosts": hosts}), [heavy], method)
 
 
-def test_memory_is_planned_for_like_cores() -> None:
+@pytest.mark.parametrize("store", ["memory", "storage"])
+def test_memory_and_storage_are_planned_for_like_cores(store: str) -> None:
     network = cloud(3)
-    roomy = [host.model_copy(update={"memory_bytes": 10}) for host in network.hosts]
+    roomy = [host.model_copy(update={f"{store}_bytes": 10}) for host in network.hosts]
     app = ring("abc")
-    needy = app.model_copy(update={"task": [task.model_copy(update={"memory_bytes": 6}) for task in app.task]})
+    needy = app.model_copy(update={"task": [task.model_copy(update={f"{store}_bytes": 6}) for task in app.task]})
     for method in PLANNING:
         found = place(network.model_copy(update={"hosts": roomy}), [needy], method, time_limit_s=5.0)
         assert len(set(found.assignment.values())) == 3

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::parts::UNLIMITED_MEMORY;
 use crate::problem::Problem;
 use crate::rules::MaxHosts;
+use crate::stores::Stores;
 use crate::units::{Edge, Half, Near, Units};
 
 impl Problem {
@@ -74,16 +74,16 @@ impl Problem {
                 limits_of[unit].push(limit);
             }
         }
-        let memory = |tasks: &Vec<usize>| {
-            let needs = tasks.iter().map(|&task| self.tasks[task].memory_bytes);
-            needs.fold(0_u64, u64::saturating_add).min(UNLIMITED_MEMORY - 1)
+        let stores = |tasks: &Vec<usize>| {
+            let needs = tasks.iter().map(|&task| self.tasks[task].stores);
+            needs.fold(Stores::default(), Stores::plus)
         };
         Units {
             cores: members
                 .iter()
                 .map(|tasks| tasks.iter().map(|&task| self.cores[task].nanos()).sum())
                 .collect(),
-            memory_bytes: members.iter().map(memory).collect(),
+            stores: members.iter().map(stores).collect(),
             allowed: members.iter().map(|tasks| allowed(self, tasks)).collect(),
             apart: apart(self, &unit_of, count),
             members,

@@ -2,9 +2,9 @@
 
 use crate::cores::Cores;
 use crate::error::PlaceError;
-use crate::parts::UNLIMITED_MEMORY;
 use crate::problem::{Assignment, Problem};
 use crate::room::Room;
+use crate::stores::Stores;
 use crate::units::Units;
 
 /// The host of a unit that has none yet.
@@ -16,7 +16,7 @@ pub(crate) struct Packing<'a> {
     pub(crate) problem: &'a Problem,
     pub(crate) units: &'a Units,
     free_cores: Vec<u64>,
-    free_memory: Vec<u64>,
+    free_stores: Vec<Stores>,
     host_of: Vec<usize>,
     on: Vec<Vec<usize>>,
     /// Position of each unit in its host's list.
@@ -39,7 +39,7 @@ impl<'a> Packing<'a> {
                 .iter()
                 .map(|host| Cores::offered(host.cpus).nanos())
                 .collect(),
-            free_memory: problem.capacity.iter().map(|host| host.memory_bytes).collect(),
+            free_stores: problem.capacity.iter().map(|host| host.stores).collect(),
             host_of: vec![NOWHERE; units.len()],
             on: vec![Vec::new(); hosts],
             position: vec![0; units.len()],
@@ -80,7 +80,7 @@ impl<'a> Packing<'a> {
     pub(crate) fn fits(&self, unit: usize, host: usize) -> bool {
         let units = self.units;
         units.cores[unit] <= self.free_cores[host]
-            && units.memory_bytes[unit] <= self.free_memory[host]
+            && units.stores[unit].within(self.free_stores[host])
             && units.allows(unit, host)
             && units.apart[unit]
                 .iter()
@@ -109,9 +109,7 @@ impl<'a> Packing<'a> {
     pub(crate) fn put(&mut self, unit: usize, host: usize) {
         debug_assert!(self.fits(unit, host) && self.host_of[unit] == NOWHERE);
         self.free_cores[host] -= self.units.cores[unit];
-        if self.free_memory[host] != UNLIMITED_MEMORY {
-            self.free_memory[host] -= self.units.memory_bytes[unit];
-        }
+        self.free_stores[host] = self.free_stores[host].less(self.units.stores[unit]);
         self.host_of[unit] = host;
         self.position[unit] = self.on[host].len();
         self.on[host].push(unit);
@@ -125,9 +123,7 @@ impl<'a> Packing<'a> {
     pub(crate) fn take(&mut self, unit: usize) -> usize {
         let host = self.host_of[unit];
         self.free_cores[host] += self.units.cores[unit];
-        if self.free_memory[host] != UNLIMITED_MEMORY {
-            self.free_memory[host] += self.units.memory_bytes[unit];
-        }
+        self.free_stores[host] = self.free_stores[host].more(self.units.stores[unit]);
         self.host_of[unit] = NOWHERE;
         let position = self.position[unit];
         self.on[host].swap_remove(position);

@@ -1,9 +1,7 @@
 //! What a placement problem is made of.
 
 use crate::rules::Rules;
-
-/// Memory of a host for which no limit is known.
-pub const UNLIMITED_MEMORY: u64 = u64::MAX;
+use crate::stores::Stores;
 
 /// A task to be placed on exactly one host.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,8 +10,8 @@ pub struct Task {
     pub name: String,
     /// CPU cores it needs, fractions allowed.
     pub cpus: f64,
-    /// Memory it needs, in bytes.
-    pub memory_bytes: u64,
+    /// Memory and storage it needs.
+    pub stores: Stores,
     /// The only hosts it may be placed on; `None` allows all of them.
     pub hosts: Option<Vec<usize>>,
 }
@@ -36,8 +34,8 @@ pub struct Transfer {
 pub struct Capacity {
     /// CPU cores it offers.
     pub cpus: f64,
-    /// Memory it offers in bytes, or [`UNLIMITED_MEMORY`].
-    pub memory_bytes: u64,
+    /// Memory and storage it offers.
+    pub stores: Stores,
 }
 
 /// Data that an application placed earlier still sends from one host to another.

@@ -2,15 +2,15 @@
 
 use crate::cores::Cores;
 use crate::error::PlaceError;
-use crate::parts::UNLIMITED_MEMORY;
 use crate::problem::{Assignment, Problem};
+use crate::stores::Stores;
 
-/// Free CPU and memory of every host.
+/// Free CPU, memory and storage of every host.
 #[derive(Clone, Debug)]
 pub struct Room<'a> {
     problem: &'a Problem,
     cores: Vec<u64>,
-    memory_bytes: Vec<u64>,
+    stores: Vec<Stores>,
 }
 
 impl<'a> Room<'a> {
@@ -23,14 +23,14 @@ impl<'a> Room<'a> {
                 .iter()
                 .map(|host| Cores::offered(host.cpus).nanos())
                 .collect(),
-            memory_bytes: problem.capacity.iter().map(|host| host.memory_bytes).collect(),
+            stores: problem.capacity.iter().map(|host| host.stores).collect(),
         }
     }
 
     /// Whether `task` may run on `host` and finds room there.
     pub fn fits(&self, task: usize, host: usize) -> bool {
         self.problem.cores[task].nanos() <= self.cores[host]
-            && self.problem.tasks[task].memory_bytes <= self.memory_bytes[host]
+            && self.problem.tasks[task].stores.within(self.stores[host])
             && self.problem.allows(task, host)
     }
 
@@ -40,16 +40,14 @@ impl<'a> Room<'a> {
         self.fits(one, host)
             && self.problem.allows(other, host)
             && self.problem.cores[other].nanos() <= self.cores[host] - self.problem.cores[one].nanos()
-            && b.memory_bytes <= self.memory_bytes[host] - a.memory_bytes
+            && b.stores.within(self.stores[host].less(a.stores))
     }
 
     /// Books `task` on `host`; it must fit there.
     pub fn take(&mut self, task: usize, host: usize) {
         debug_assert!(self.fits(task, host));
         self.cores[host] -= self.problem.cores[task].nanos();
-        if self.memory_bytes[host] != UNLIMITED_MEMORY {
-            self.memory_bytes[host] -= self.problem.tasks[task].memory_bytes;
-        }
+        self.stores[host] = self.stores[host].less(self.problem.tasks[task].stores);
     }
 
     /// The first host where `task` fits.
@@ -111,9 +109,12 @@ impl Problem {
     /// What `task` needs, in words.
     pub(crate) fn needs(&self, task: usize) -> String {
         let task = &self.tasks[task];
-        match task.memory_bytes {
-            0 => format!("{} cpus", task.cpus),
-            bytes => format!("{} cpus and {bytes} bytes of memory", task.cpus),
-        }
+        let stores = [
+            (task.stores.memory_bytes, "memory"),
+            (task.stores.storage_bytes, "storage"),
+        ];
+        let needed = stores.iter().filter(|(bytes, _)| *bytes > 0);
+        let told = needed.map(|(bytes, what)| format!(" and {bytes} bytes of {what}"));
+        format!("{} cpus{}", task.cpus, told.collect::<String>())
     }
 }

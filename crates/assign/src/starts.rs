@@ -11,6 +11,7 @@ use crate::cores::Cores;
 use crate::joined::Joined;
 use crate::packing::Packing;
 use crate::problem::Problem;
+use crate::stores::Stores;
 use crate::units::Units;
 
 /// Tries at packing in random orders before giving up.
@@ -40,7 +41,7 @@ pub(crate) fn pack<'a>(
         let loose = noise || attempt > 0;
         order.sort_by_key(|&unit| {
             let bound = units.allowed[unit].is_none() && units.near[unit].is_empty() && units.apart[unit].is_empty();
-            let size = units.cores[unit].max(units.memory_bytes[unit] >> 32);
+            let size = units.cores[unit].max(units.stores[unit].memory_bytes >> 32);
             // With noise, sizes count by powers of two only, so that ties are broken at random.
             (
                 !urgent[unit],
@@ -94,8 +95,9 @@ pub(crate) fn coarsen(problem: &Problem, finest: &Units, rng: &mut Xoshiro256Plu
         .map(|host| Cores::offered(host.cpus).nanos())
         .max()
         .unwrap_or(0);
-    let memory = problem.capacity.iter().map(|host| host.memory_bytes).max().unwrap_or(0);
-    let most = ((largest as f64 * FILL) as u64, (memory as f64 * FILL) as u64);
+    let stores = problem.capacity.iter().map(|host| host.stores);
+    let stores = stores.fold(Stores::default(), Stores::most);
+    let most = ((largest as f64 * FILL) as u64, stores.share(FILL));
     let mut levels: Vec<Units> = Vec::new();
     loop {
         let fine = levels.last().unwrap_or(finest);
@@ -109,7 +111,7 @@ pub(crate) fn coarsen(problem: &Problem, finest: &Units, rng: &mut Xoshiro256Plu
 }
 
 /// The tasks of each unit of the next level.
-fn join_pairs(fine: &Units, most: (u64, u64), rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<usize>> {
+fn join_pairs(fine: &Units, most: (u64, Stores), rng: &mut Xoshiro256PlusPlus) -> Vec<Vec<usize>> {
     let free = |unit: usize| {
         fine.allowed[unit].is_none()
             && fine.apart[unit].is_empty()
@@ -129,8 +131,7 @@ fn join_pairs(fine: &Units, most: (u64, u64), rng: &mut Xoshiro256PlusPlus) -> V
             *bytes_to.entry(half.other).or_default() += half.bytes;
         }
         let fits = |other: usize| {
-            fine.cores[unit] + fine.cores[other] <= most.0
-                && fine.memory_bytes[unit].saturating_add(fine.memory_bytes[other]) <= most.1
+            fine.cores[unit] + fine.cores[other] <= most.0 && fine.stores[unit].plus(fine.stores[other]).within(most.1)
         };
         let rated = bytes_to.iter().filter(|&(&other, _)| !taken[other] && fits(other));
         let best = rated.map(|(&other, &bytes)| (bytes as f64 / (fine.cores[other] as f64 + 1e8), other));

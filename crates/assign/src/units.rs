@@ -1,5 +1,7 @@
 //! Tasks that move as one.
 
+use crate::stores::Stores;
+
 /// Bytes between two different units in one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
@@ -40,8 +42,8 @@ pub struct Units {
     pub unit_of: Vec<usize>,
     /// Nano-cores that each unit needs.
     pub cores: Vec<u64>,
-    /// Bytes of memory that each unit needs.
-    pub memory_bytes: Vec<u64>,
+    /// Memory and storage that each unit needs.
+    pub stores: Vec<Stores>,
     /// `allowed[u][m]`, or `None` where unit `u` may go anywhere.
     pub allowed: Vec<Option<Vec<bool>>>,
     /// Who sends how much to whom; at most one for each ordered pair and phase.

@@ -97,8 +97,10 @@ pub(crate) struct Compact {
     unit_of: Vec<usize>,
     nano_cores: Vec<u64>,
     memory_bytes: Vec<u64>,
+    storage_bytes: Vec<u64>,
     host_nano_cores: Vec<u64>,
     host_memory_bytes: Vec<u64>,
+    host_storage_bytes: Vec<u64>,
     allowed: Vec<Option<Vec<usize>>>,
     edges: Vec<(usize, usize, u64, usize)>,
     apart: Vec<(usize, usize)>,
@@ -115,13 +117,16 @@ impl Compact {
             later.map(move |other| (unit, other)).collect::<Vec<_>>()
         };
         let offered = |room: &gavotte_assign::Capacity| gavotte_assign::Cores::offered(room.cpus).nanos();
+        let rooms = || problem.capacity().iter().map(|room| room.stores);
         Self {
             members: units.members.clone(),
             unit_of: units.unit_of.clone(),
             nano_cores: units.cores.clone(),
-            memory_bytes: units.memory_bytes.clone(),
+            memory_bytes: units.stores.iter().map(|stores| stores.memory_bytes).collect(),
+            storage_bytes: units.stores.iter().map(|stores| stores.storage_bytes).collect(),
             host_nano_cores: problem.capacity().iter().map(offered).collect(),
-            host_memory_bytes: problem.capacity().iter().map(|room| room.memory_bytes).collect(),
+            host_memory_bytes: rooms().map(|stores| stores.memory_bytes).collect(),
+            host_storage_bytes: rooms().map(|stores| stores.storage_bytes).collect(),
             allowed: units.allowed.iter().map(|mask| mask.as_ref().map(listed)).collect(),
             edges: units
                 .edges

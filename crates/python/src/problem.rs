@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gavotte_assign::{
-    Assignment, Capacity, Load, MaxHosts, MaxLatency, MaxPrice, Parts, Rules, Search, Task, Transfer,
+    Assignment, Capacity, Load, MaxHosts, MaxLatency, MaxPrice, Parts, Rules, Search, Stores, Task, Transfer,
 };
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -32,13 +32,15 @@ struct Tasks<'py> {
     names: Vec<String>,
     cpus: PyReadonlyArray1<'py, f64>,
     memory_bytes: PyReadonlyArray1<'py, u64>,
+    storage_bytes: PyReadonlyArray1<'py, u64>,
     allowed: HashMap<usize, Vec<usize>>,
 }
 
 impl Tasks<'_> {
     fn into_tasks(mut self) -> PyResult<Vec<Task>> {
         let (cpus, memory) = (self.cpus.as_array(), self.memory_bytes.as_array());
-        same_length("tasks", self.names.len(), &[cpus.len(), memory.len()])?;
+        let storage = self.storage_bytes.as_array();
+        same_length("tasks", self.names.len(), &[cpus.len(), memory.len(), storage.len()])?;
         if let Some(task) = self.allowed.keys().find(|&&task| task >= self.names.len()) {
             return Err(PyValueError::new_err(format!(
                 "`allowed` names task {task}, which does not exist"
@@ -47,7 +49,10 @@ impl Tasks<'_> {
         let build = |(i, name)| Task {
             name,
             cpus: cpus[i],
-            memory_bytes: memory[i],
+            stores: Stores {
+                memory_bytes: memory[i],
+                storage_bytes: storage[i],
+            },
             hosts: self.allowed.remove(&i),
         };
         Ok(self.names.into_iter().enumerate().map(build).collect())
@@ -79,16 +84,23 @@ impl Transfers<'_> {
 struct RoomOf<'py> {
     cpus: PyReadonlyArray1<'py, f64>,
     memory_bytes: PyReadonlyArray1<'py, u64>,
+    storage_bytes: PyReadonlyArray1<'py, u64>,
 }
 
 impl RoomOf<'_> {
     fn into_capacity(self) -> PyResult<Vec<Capacity>> {
         let (cpus, memory) = (self.cpus.as_array(), self.memory_bytes.as_array());
-        same_length("room", cpus.len(), &[memory.len()])?;
-        let both = cpus.iter().zip(memory);
-        Ok(both
-            .map(|(&cpus, &memory_bytes)| Capacity { cpus, memory_bytes })
-            .collect())
+        let storage = self.storage_bytes.as_array();
+        same_length("room", cpus.len(), &[memory.len(), storage.len()])?;
+        let stores = memory
+            .iter()
+            .zip(storage)
+            .map(|(&memory_bytes, &storage_bytes)| Stores {
+                memory_bytes,
+                storage_bytes,
+            });
+        let both = cpus.iter().zip(stores);
+        Ok(both.map(|(&cpus, stores)| Capacity { cpus, stores }).collect())
     }
 }
 

@@ -98,12 +98,13 @@ def place(
         str,
         typer.Option(
             "--goal",
-            help="time, hosts (the fewest) or price (the lowest); the latter two may cost some time, see --within.",
+            help="time, hosts (the fewest), price (the lowest) or latency (the least between tasks that exchange "
+            "bytes); all but time may cost some time, see --within.",
         ),
     ] = "time",
     within: Annotated[
         float,
-        typer.Option("--within", help="Time that --goal hosts or price may add: 0.05 = 5 %.", min=0, metavar="SHARE"),
+        typer.Option("--within", help="Time that another goal may add: 0.05 = 5 %.", min=0, metavar="SHARE"),
     ] = 0.05,
     repeatable: Annotated[
         bool,
@@ -128,7 +129,7 @@ def place(
     from gavotte.formats.app import read_app
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import write_placement
-    from gavotte.place import PlacementLimits, decide, select_hosts, spend, twice_counted, worst_case, worth
+    from gavotte.place import PlacementLimits, decide, latency_s, select_hosts, spend, twice_counted, worst_case, worth
     from gavotte.place import explain as reason
 
     net, loaded = read_network(network), [read_app(app) for app in apps]
@@ -170,7 +171,7 @@ def place(
             )
 
         limited = PlacementLimits(max_hosts, max_price)
-        answer = spend(net, goal, within, under, limited, limit_s=time_limit, repeatable=repeatable)
+        answer = spend(net, loaded, goal, within, under, limited, limit_s=time_limit, repeatable=repeatable)
     result = answer.placement.model_copy(update={"elapsed_s": 0.0} if untimed else {})
     gain = None
     if not there:
@@ -196,6 +197,8 @@ def place(
             "interrupted": answer.interrupted,
         }
         extra |= {"hosts_used": len(set(result.assignment.values())), "price_usd": answer.price_usd}
+        farthest_s = latency_s(net, loaded, result.assignment)
+        extra |= {"latency_s": farthest_s}
         extra |= {"warnings": warnings, "worth": None if gain is None else asdict(gain)}
         extra |= {} if explanation is None else {"explanation": asdict(explanation)}
         emit_json(result.model_dump(mode="json") | extra)

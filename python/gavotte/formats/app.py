@@ -26,11 +26,13 @@ class Task(Written):
         name: unique in the application.
         cpus: cores it needs.
         memory_bytes: memory it needs.
+        storage_bytes: room on disk it needs.
     """
 
     name: Label
     cpus: Annotated[float, Field(ge=0, le=1e6)] = 1.0
     memory_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
+    storage_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
 
 
 class Transfer(Written):

@@ -38,6 +38,7 @@ class Host(Written):
             `tls://host[:port]`.
         cpus: cores that tasks may use; if left out, what the agent finds on the host.
         memory_bytes: memory that tasks may use, 0 = unknown; if left out, what the agent finds on the host.
+        storage_bytes: room on disk that tasks may use, 0 = unknown.
         labels: free text, kept and passed on.
     """
 
@@ -46,6 +47,7 @@ class Host(Written):
     agent: Annotated[str, AfterValidator(_agent)]
     cpus: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     memory_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
+    storage_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
     labels: dict[str, str] = {}
 
     @property

@@ -40,6 +40,7 @@ class Host(Emitted):
         name: unique in the network.
         cpus: cores that tasks may use.
         memory_bytes: memory that tasks may use; 0 = unknown, not checked.
+        storage_bytes: room on disk that tasks may use; 0 = unknown, not checked.
         machine: hosts with the same value share a machine; None = alone on its own.
         egress_bps: cap on all it sends to other machines.
         ingress_bps: cap on all it receives from other machines.
@@ -54,6 +55,7 @@ class Host(Emitted):
     name: HostName
     cpus: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     memory_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
+    storage_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
     machine: str | None = None
     egress_bps: RateBps | None = None
     ingress_bps: RateBps | None = None

@@ -72,6 +72,7 @@ class Host(Written):
         queue: bytes that wait before each cap, None = 50 ms worth.
         cpus: cores that tasks may use.
         memory_bytes: memory that tasks may use.
+        storage_bytes: room on disk that tasks may use.
     """
 
     name: HostName
@@ -84,6 +85,7 @@ class Host(Written):
     queue: Size | None = None
     cpus: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     memory_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
+    storage_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
 
 
 class Topology(Written):

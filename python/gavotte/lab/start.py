@@ -199,6 +199,7 @@ def _write_hosts(folder: Path, layout: Layout, topology: Topology) -> None:
             "agent": f"unix:{crew.socket_path(folder, host.name)}",
             "cpus": float(host.cpus),
             "memory_bytes": host.memory_bytes,
+            "storage_bytes": host.storage_bytes,
         }
         for host in topology.host
     ]

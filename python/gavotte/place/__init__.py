@@ -1,6 +1,7 @@
 """Decides which task runs on which host: Network and Apps in, Placement out."""
 
 from gavotte.place.columns import Instance, PlacementLimits, build_instance
+from gavotte.place.constraints import latency_s
 from gavotte.place.explaining import Explanation, Relocation, explain
 from gavotte.place.methods import METHODS
 from gavotte.place.placing import Answer, decide, evaluate, place
@@ -24,6 +25,7 @@ __all__ = [
     "decide",
     "evaluate",
     "explain",
+    "latency_s",
     "place",
     "select_hosts",
     "spend",

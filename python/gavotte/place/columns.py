@@ -1,6 +1,6 @@
 """A Network and Apps as the columns that the compiled `Problem` takes.
 
-A host of unknown memory becomes one of unlimited memory.
+A host of unknown memory or storage becomes one where it is unlimited.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gavotte.formats.network import Network
 from gavotte.place.merge import task_key, task_keys
 from gavotte.place.running import Running, loads, room_taken, without_own
 
-UNLIMITED_MEMORY = 2**64 - 1
-"""Memory of a host of unknown size."""
+UNLIMITED_BYTES = 2**64 - 1
+"""Memory or storage of a host of unknown size."""
 
 _Floats = npt.NDArray[np.float64]
 _Bytes = npt.NDArray[np.uint64]
@@ -32,6 +32,7 @@ class _Tasks:
     names: list[str]
     cpus: _Floats
     memory_bytes: _Bytes
+    storage_bytes: _Bytes
     allowed: dict[int, list[int]]
 
 
@@ -47,6 +48,7 @@ class _Transfers:
 class _Room:
     cpus: _Floats
     memory_bytes: _Bytes
+    storage_bytes: _Bytes
 
 
 @dataclass(frozen=True)
@@ -88,10 +90,12 @@ class PlacementLimits:
     Attributes:
         max_hosts: hosts used at most.
         max_price_usd: price of hosts and bytes, at most.
+        max_latency_s: one way between any two tasks that exchange bytes, at most; an unknown latency keeps no bound.
     """
 
     max_hosts: int | None = None
     max_price_usd: float | None = None
+    max_latency_s: float | None = None
 
 
 NO_LIMITS = PlacementLimits()
@@ -174,6 +178,9 @@ def _rules(
     rules = _Rules([], [], [], [], max_price)
     if limits.max_hosts is not None:
         rules.max_hosts.append((list(task_at.values()), limits.max_hosts))
+    if limits.max_latency_s is not None:
+        ways = {(task_key(app, t.source, apps), task_key(app, t.target, apps)) for app in apps for t in app.transfer}
+        rules.max_latency.extend(sorted((task_at[a], task_at[b], limits.max_latency_s) for a, b in ways if a != b))
     for app in apps:
         given = app.constraints
         for kept, groups in ((rules.apart, given.apart), (rules.together, given.together)):
@@ -227,6 +234,7 @@ def _tasks(
         names=names,
         cpus=np.array([task.cpus for task in tasks], dtype=np.float64),
         memory_bytes=np.array([task.memory_bytes for task in tasks], dtype=np.uint64),
+        storage_bytes=np.array([task.storage_bytes for task in tasks], dtype=np.uint64),
         allowed=allowed,
     )
 
@@ -257,16 +265,16 @@ def _columns(rows: Sequence[tuple[int, int, int, int]]) -> _Transfers:
 
 def _room(network: Network, running: Sequence[Running]) -> _Room:
     hosts = network.hosts
-    taken_cpus, taken_bytes = room_taken(network, running)
+    taken_cpus, taken_memory, taken_storage = room_taken(network, running)
+
+    def left(offered: list[int], taken: list[int]) -> _Bytes:
+        free = [max(o - t, 0) if o else UNLIMITED_BYTES for o, t in zip(offered, taken, strict=True)]
+        return np.array(free, dtype=np.uint64)
+
     return _Room(
         cpus=np.array([max(host.cpus - taken, 0.0) for host, taken in zip(hosts, taken_cpus, strict=True)]),
-        memory_bytes=np.array(
-            [
-                max(host.memory_bytes - taken, 0) if host.memory_bytes else UNLIMITED_MEMORY
-                for host, taken in zip(hosts, taken_bytes, strict=True)
-            ],
-            dtype=np.uint64,
-        ),
+        memory_bytes=left([host.memory_bytes for host in hosts], taken_memory),
+        storage_bytes=left([host.storage_bytes for host in hosts], taken_storage),
     )
 
 

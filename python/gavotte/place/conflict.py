@@ -39,7 +39,7 @@ def check_sums(network: Network, apps: Sequence[App], running: Sequence[Running]
     Raises:
         InfeasibleError: naming need and room.
     """
-    cpus, memory_bytes = room_taken(network, running)
+    cpus, memory_bytes, storage_bytes = room_taken(network, running)
     tasks = [task for app in apps for task in app.task]
     need, room = sum(task.cpus for task in tasks), sum(host.cpus for host in network.hosts) - sum(cpus)
     # A single task that fits no host is named by itself.
@@ -48,15 +48,17 @@ def check_sums(network: Network, apps: Sequence[App], running: Sequence[Running]
             f"no placement exists: {len(tasks)} tasks need {need:g} cpus and {len(network.hosts)} hosts have {room:g}",
             hint="add hosts, or lower `cpus` of the tasks",
         )
-    need = sum(task.memory_bytes for task in tasks)
-    room = sum(host.memory_bytes for host in network.hosts) - sum(memory_bytes)
-    # A host of 0 bytes is one whose memory is not known.
-    if need > room and all(host.memory_bytes for host in network.hosts):
-        raise InfeasibleError(
-            f"no placement exists: {len(tasks)} tasks need {format_bytes(need)} of memory and "
-            f"{len(network.hosts)} hosts have {format_bytes(room)}",
-            hint="add hosts, or lower `memory_bytes` of the tasks",
-        )
+    for what, taken in (("memory", memory_bytes), ("storage", storage_bytes)):
+        key = f"{what}_bytes"
+        need = sum(getattr(task, key) for task in tasks)
+        offered = [getattr(host, key) for host in network.hosts]
+        # A host of 0 bytes is one of which that is not known.
+        if need > sum(offered) - sum(taken) and all(offered):
+            raise InfeasibleError(
+                f"no placement exists: {len(tasks)} tasks need {format_bytes(need)} of {what} and "
+                f"{len(network.hosts)} hosts have {format_bytes(sum(offered) - sum(taken))}",
+                hint=f"add hosts, or lower `{key}` of the tasks",
+            )
 
 
 def find_conflict(
@@ -135,6 +137,17 @@ def _model(
         kept = model.boolean()
         demands[kept] = f"at most {limits.max_hosts} hosts"
         model.linear([(1, literal) for literal in used], most=limits.max_hosts, only_if=kept)
+    if limits.max_latency_s is not None:
+        kept = model.boolean()
+        demands[kept] = f"a latency of at most {limits.max_latency_s:.3g} s"
+        index = {name: m for m, name in enumerate(names)}
+        for app in apps:
+            for transfer in app.transfer:
+                ends = [at[task_key(app, task, apps)] for task in (transfer.source, transfer.target)]
+                for m, here in ends[0].items():
+                    for n, there in ends[1].items():
+                        if m != n and not _near(network.latency_s[index[m]][index[n]], limits.max_latency_s):
+                            model.clause([negated(kept), negated(here), negated(there)])
     max_price = prices(network, limits)
     if max_price is not None:
         kept = model.boolean()
@@ -231,8 +244,10 @@ def _told(network: Network, apps: Sequence[App], names: Sequence[str]) -> Infeas
         verb = "contradict each other" if len(names) > 1 else "cannot be kept"
         return InfeasibleError(f"no placement exists: {joined} {verb}", hint="relax any one of them")
     keys = {f"task `{task_key(app, task.name, apps)}`": task for app in apps for task in app.task}
-    cpus, memory = (sum(getattr(keys[name], field) for name in tasks) for field in ("cpus", "memory_bytes"))
-    needs = f"{cpus:g} cpus" + (f" and {memory} bytes of memory" if memory else "")
+    needs = f"{sum(keys[name].cpus for name in tasks):g} cpus"
+    for what in ("memory", "storage"):
+        size = sum(getattr(keys[name], f"{what}_bytes") for name in tasks)
+        needs += f" and {size} bytes of {what}" if size else ""
     offers = f"{len(network.hosts)} hosts with {sum(host.cpus for host in network.hosts):g} cpus"
     if len(tasks) == 1:
         return InfeasibleError(

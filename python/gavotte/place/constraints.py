@@ -6,6 +6,7 @@ assignments from outside, and those of the methods that do plan, as a second loo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 
@@ -45,6 +46,10 @@ def check_constraints(
     used, price = len(set(assignment.values())), price_usd(network, apps, assignment)
     if limits.max_hosts is not None and used > limits.max_hosts:
         raise InfeasibleError(f"{method} uses {used} hosts, more than {limits.max_hosts}", hint="use --method auto")
+    if limits.max_latency_s is not None and latency_s(network, apps, assignment) > limits.max_latency_s:
+        raise InfeasibleError(
+            f"{method} puts tasks farther apart than {limits.max_latency_s:.3g} s", hint="use --method auto"
+        )
     if limits.max_price_usd is not None and price > limits.max_price_usd * (1 + 1e-9) + 1e-12:
         raise InfeasibleError(
             f"{method} costs {price:.6g} USD, more than {limits.max_price_usd:.6g} USD", hint="use --method auto"
@@ -61,6 +66,18 @@ def price_usd(network: Network, apps: Sequence[App], assignment: Mapping[str, st
             m, n = (at[assignment[task_key(app, task, apps)]] for task in (transfer.source, transfer.target))
             total += transfer.bytes * float(per_byte[m, n]) if m != n else 0.0
     return total
+
+
+def latency_s(network: Network, apps: Sequence[App], assignment: Mapping[str, str]) -> float:
+    """The longest way, one way, between two tasks that exchange bytes, in seconds; inf where it is not known."""
+    at = {name: index for index, name in enumerate(network.names)}
+    longest_s = 0.0
+    for app in apps:
+        for transfer in app.transfer:
+            m, n = (at[assignment[task_key(app, task, apps)]] for task in (transfer.source, transfer.target))
+            there_s = 0.0 if m == n else network.latency_s[m][n]
+            longest_s = max(longest_s, math.inf if there_s is None else there_s)
+    return longest_s
 
 
 def _broken(network: Network, app: App, host_of: Mapping[str, str]) -> Iterator[tuple[str, str]]:

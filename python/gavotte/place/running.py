@@ -145,20 +145,21 @@ def _each(running: Sequence[Running]) -> Iterator[tuple[Running, App]]:
     return ((one, app) for one in running for app in one.apps)
 
 
-def room_taken(network: Network, running: Sequence[Running]) -> tuple[list[float], list[int]]:
-    """Cores and bytes of memory that running tasks hold on each host.
+def room_taken(network: Network, running: Sequence[Running]) -> tuple[list[float], list[int], list[int]]:
+    """Cores, bytes of memory and bytes of storage that running tasks hold on each host.
 
     Raises:
         GavotteError: when a task runs on a host that the network does not have.
     """
     at = {name: index for index, name in enumerate(network.names)}
-    cpus, memory_bytes = [0.0] * len(at), [0] * len(at)
+    cpus, memory_bytes, storage_bytes = [0.0] * len(at), [0] * len(at), [0] * len(at)
     for one, app in _each(running):
         for task in app.task:
             host = _index(at, one.host(app, task.name))
             cpus[host] += task.cpus
             memory_bytes[host] += task.memory_bytes
-    return cpus, memory_bytes
+            storage_bytes[host] += task.storage_bytes
+    return cpus, memory_bytes, storage_bytes
 
 
 def _index(at: dict[str, int], host: str) -> int:

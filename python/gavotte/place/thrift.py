@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gavotte.errors import GavotteError, InfeasibleError
+from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.place.columns import NO_LIMITS, PlacementLimits
+from gavotte.place.constraints import latency_s
 from gavotte.place.placing import LIMIT_S, Answer
 
 FIRST_SHARE = 0.5
@@ -18,7 +21,7 @@ LEAST_S = 0.02
 
 logger = logging.getLogger(__name__)
 
-GOALS = ("time", "hosts", "price")
+GOALS = ("time", "hosts", "price", "latency")
 
 PRICE_STEPS = 8
 """Bisections of the price: within 0.4 % of what there is to save."""
@@ -26,6 +29,7 @@ PRICE_STEPS = 8
 
 def spend(
     network: Network,
+    apps: Sequence[App],
     goal: str,
     within: float,
     decide: Callable[[PlacementLimits, float], Answer],
@@ -35,13 +39,14 @@ def spend(
     repeatable: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Answer:
-    """Finds the least completion time, or the fewest hosts or the lowest price at little more than that.
+    """Finds the least completion time, or the fewest hosts, the lowest price or the least latency at little more.
 
     With a goal other than time, the answer's bound and proof hold under the limit that was found. Whether a limit can
     be kept is what `decide` finds: where its proofs fall short, so does this.
 
     Args:
-        network: with prices, if these are the goal.
+        network: with prices or latencies, if these are the goal.
+        apps: what is placed.
         goal: one of `GOALS`.
         within: how much longer than the least a placement may take, as a share of it.
         decide: makes the answer under some limits, in so many seconds.
@@ -60,6 +65,8 @@ def spend(
         raise GavotteError(f"cannot stay within {within:g} of the least time", hint="use 0 or more, e.g. 0.05")
     if goal == "price" and not network.price_usd_per_gb and not any(host.price_usd for host in network.hosts):
         raise GavotteError("the network has no prices", hint="add `price_usd_per_gb`, or `price_usd` of hosts")
+    if goal == "latency" and latencies_s(network) == [0.0]:
+        raise GavotteError("the network has no latencies", hint="measure with --method pingpong, or add `latency_s`")
     begin_s = clock()
     if goal == "time":
         return decide(limits, limit_s)
@@ -81,6 +88,8 @@ def spend(
             return None
         return answer if answer.placement.completion_s <= most_s * (1 + 1e-9) else None
 
+    if goal == "latency":
+        return _nearest(best, tried, limits, network, apps)
     return _fewest(best, tried, limits) if goal == "hosts" else _cheapest(best, tried, limits)
 
 
@@ -93,6 +102,34 @@ def _fewest(best: Answer, tried: Callable[[PlacementLimits, int], Answer | None]
             too_few = most
         else:
             best = found
+    return best
+
+
+def latencies_s(network: Network) -> list[float]:
+    """The latencies that occur between hosts, ascending, and before them 0: within one."""
+    rows = enumerate(network.latency_s)
+    known = {each for m, row in rows for n, each in enumerate(row) if m != n and each is not None}
+    return [0.0, *sorted(known - {0.0})]
+
+
+def _nearest(
+    best: Answer,
+    tried: Callable[[PlacementLimits, int], Answer | None],
+    limits: PlacementLimits,
+    network: Network,
+    apps: Sequence[App],
+) -> Answer:
+    """By bisection over the latencies that occur (the longest link, as ClouDiA deploys for)."""
+    steps = latencies_s(network)
+    low, high = 0, bisect_left(steps, latency_s(network, apps, best.placement.assignment))
+    while low < high:
+        middle = (low + high) // 2
+        found = tried(replace(limits, max_latency_s=steps[middle]), (high - low).bit_length())
+        if found is None:
+            low = middle + 1
+        else:
+            best = found
+            high = bisect_left(steps, latency_s(network, apps, found.placement.assignment))
     return best
 
 

@@ -34,6 +34,10 @@ NOTHING = 1e-9
 _DRAWS = 40
 """Networks drawn around the measured one; on large ones fewer, as each costs N^2."""
 
+_MOST_DRAWN = 300
+"""Hosts up to which the rates of pairs are drawn, too. Beyond, a draw of a million takes longer than placing, and the
+errors of single pairs even out."""
+
 _RANDOM = 20
 """Random placements that stand for the baseline of that name."""
 
@@ -214,5 +218,7 @@ def _disturbed(network: Network, error: float, rng: np.random.Generator) -> Netw
         group.model_copy(update={"up_bps": off(group.up_bps), "down_bps": off(group.down_bps)})
         for group in network.groups
     ]
-    rates = [[off(rate) for rate in row] for row in network.rate_bps]
-    return network.model_copy(update={"hosts": hosts, "groups": groups, "rate_bps": rates})
+    drawn: dict[str, object] = {"hosts": hosts, "groups": groups}
+    if len(hosts) <= _MOST_DRAWN or not any(host.egress_bps or host.ingress_bps for host in hosts):
+        drawn["rate_bps"] = [[off(rate) for rate in row] for row in network.rate_bps]
+    return network.model_copy(update=drawn)

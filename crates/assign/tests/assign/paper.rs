@@ -111,9 +111,10 @@ fn a_large_task_left_for_last_finds_no_host() {
 fn a_task_larger_than_every_host_is_told_apart() {
     for policy in policies() {
         let mut draft = uniform(vec![task("huge", 9.0)], vec![], 2, 4.0, MBIT);
-        draft.parts.tasks[0].memory_bytes = 5;
+        draft.parts.tasks[0].stores.memory_bytes = 5;
+        draft.parts.tasks[0].stores.storage_bytes = 7;
         let error = policy.place(&draft.problem(), 1).expect_err("no room");
-        let words = "task `huge` needs 9 cpus and 5 bytes of memory, more than any host it may use offers";
+        let words = "task `huge` needs 9 cpus and 5 bytes of memory and 7 bytes of storage, more than any host it may use offers";
         assert_eq!(error.to_string(), words, "{}", policy.name());
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::support::{Draft, bps, greedy_by_the_book, keeps_rules, optimum, task, transfer, uniform};
 use gavotte_assign::{
-    Assignment, Capacity, Greedy, Load, MaxHosts, MaxLatency, Parts, Policy, Problem, Rules, Search, Task, Transfer,
-    policies,
+    Assignment, Capacity, Greedy, Load, MaxHosts, MaxLatency, Parts, Policy, Problem, Rules, Search, Stores, Task,
+    Transfer, policies,
 };
 use gavotte_net::{Group, Host, NetworkParts, Sharing};
 use proptest::prelude::*;
@@ -14,15 +14,22 @@ fn rate() -> impl Strategy<Value = f64> {
     prop_oneof![8 => (1_u32..1000).prop_map(|rate| f64::from(rate) * 1e6), 1 => Just(f64::INFINITY)]
 }
 
+fn stores(below: u64) -> impl Strategy<Value = Stores> {
+    (0..below, 0..below).prop_map(|(memory_bytes, storage_bytes)| Stores {
+        memory_bytes,
+        storage_bytes,
+    })
+}
+
 fn tasks(count: usize, hosts: usize) -> impl Strategy<Value = Vec<Task>> {
     let only = prop_oneof![
         6 => Just(None),
         1 => proptest::sample::subsequence((0..hosts).collect::<Vec<_>>(), 1..=hosts).prop_map(Some),
     ];
-    let task = (0_u32..9, 0_u64..5, only).prop_map(|(halves, memory_bytes, hosts)| Task {
+    let task = (0_u32..9, stores(5), only).prop_map(|(halves, stores, hosts)| Task {
         name: "t".to_owned(),
         cpus: f64::from(halves) / 2.0,
-        memory_bytes,
+        stores,
         hosts,
     });
     proptest::collection::vec(task, count)
@@ -51,9 +58,9 @@ fn hosts(count: usize) -> impl Strategy<Value = Vec<Host>> {
 }
 
 fn capacity(hosts: usize) -> impl Strategy<Value = Vec<Capacity>> {
-    let room = (1_u32..9, 1_u64..20).prop_map(|(halves, memory_bytes)| Capacity {
+    let room = (1_u32..9, stores(20)).prop_map(|(halves, stores)| Capacity {
         cpus: f64::from(halves) / 2.0,
-        memory_bytes,
+        stores,
     });
     proptest::collection::vec(room, hosts)
 }
@@ -247,7 +254,7 @@ proptest! {
         // With rules or little room, no chain of feasible moves may lead to the optimum.
         draft.parts.rules = Rules::default();
         for room in &mut draft.parts.capacity {
-            (room.cpus, room.memory_bytes) = (8.0 + room.cpus, 100);
+            (room.cpus, room.stores) = (8.0 + room.cpus, Stores::UNLIMITED);
         }
         let problem = draft.problem();
         let found = brief(1).run(&problem, seed, &[]).ok();

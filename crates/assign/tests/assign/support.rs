@@ -1,7 +1,7 @@
 //! Problems for the tests, and the optimum by trying everything.
 
 use gavotte_assign::{
-    Assignment, Capacity, MaxLatency, Partial, Parts, Problem, ProblemError, Rules, Task, Transfer, UNLIMITED_MEMORY,
+    Assignment, Capacity, MaxLatency, Partial, Parts, Problem, ProblemError, Rules, Stores, Task, Transfer,
 };
 use gavotte_net::{BitsPerSec, Group, Host, Link, Network, NetworkParts, Sharing};
 
@@ -13,7 +13,7 @@ pub(crate) fn task(name: &str, cpus: f64) -> Task {
     Task {
         name: name.to_owned(),
         cpus,
-        memory_bytes: 0,
+        stores: Stores::default(),
         hosts: None,
     }
 }
@@ -74,7 +74,7 @@ pub(crate) fn group(name: &str, members: &[usize], rate_bps: f64, parent: Option
 pub(crate) fn uniform(tasks: Vec<Task>, transfers: Vec<Transfer>, hosts: usize, cpus: f64, rate_bps: f64) -> Draft {
     let room = Capacity {
         cpus,
-        memory_bytes: UNLIMITED_MEMORY,
+        stores: Stores::UNLIMITED,
     };
     Draft {
         network: NetworkParts {

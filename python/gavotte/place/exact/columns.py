@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gavotte import _core
-from gavotte.place.columns import UNLIMITED_MEMORY, Instance
+from gavotte.place.columns import Instance
 from gavotte.place.exact.links import machines
 
 MOST_SETS = 6_000
@@ -59,10 +59,13 @@ def host_columns(instance: Instance, cap_s: float) -> list[Column] | None:
     for units in sets:
         cores = sum(compact.nano_cores[unit] for unit in units)
         memory = sum(compact.memory_bytes[unit] for unit in units)
+        storage = sum(compact.storage_bytes[unit] for unit in units)
         loads.choose(units)
         for host in range(len(instance.hosts)):
-            room = compact.host_memory_bytes[host]
-            if cores > compact.host_nano_cores[host] or (room != UNLIMITED_MEMORY and memory > room):
+            if cores > compact.host_nano_cores[host]:
+                continue
+            # What is not limited is more than any sum.
+            if memory > compact.host_memory_bytes[host] or storage > compact.host_storage_bytes[host]:
                 continue
             if not all(_allowed(compact, unit, host) for unit in units):
                 continue

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gavotte.place.columns import UNLIMITED_MEMORY, Instance
+from gavotte.place.columns import UNLIMITED_BYTES, Instance
 from gavotte.place.exact.columns import host_columns
 from gavotte.place.exact.links import Limited, Trigger, limited_links, load_on, machines
 from gavotte.place.exact.stars import Edge, must_leave
@@ -88,23 +88,25 @@ def places(instance: Instance, model: Model) -> list[dict[int, Literal]]:
             for host in (every if allowed is None else allowed)
             if compact.nano_cores[unit] <= compact.host_nano_cores[host]
             and compact.memory_bytes[unit] <= compact.host_memory_bytes[host]
+            and compact.storage_bytes[unit] <= compact.host_storage_bytes[host]
         }
         for unit, allowed in enumerate(compact.allowed)
     ]
 
 
 def keep_room(instance: Instance, model: Model, at: Sequence[dict[int, Literal]]) -> None:
-    """No host holds more than its cores and memory."""
+    """No host holds more than its cores, memory and storage."""
     compact = instance.core.compact()
     resources = (
         (compact.nano_cores, compact.host_nano_cores),
         (compact.memory_bytes, compact.host_memory_bytes),
+        (compact.storage_bytes, compact.host_storage_bytes),
     )
     for needs, offers in resources:
         step = math.gcd(*needs) or 1
         for host, offered in enumerate(offers):
             terms = [(need // step, at[unit][host]) for unit, need in enumerate(needs) if need and host in at[unit]]
-            if offered != UNLIMITED_MEMORY and sum(need for need, _ in terms) > offered // step:
+            if offered != UNLIMITED_BYTES and sum(need for need, _ in terms) > offered // step:
                 model.linear(terms, most=offered // step)
 
 

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from gavotte.errors import GavotteError, InfeasibleError
-from gavotte.place.columns import UNLIMITED_MEMORY, Instance
+from gavotte.place.columns import UNLIMITED_BYTES, Instance
 from gavotte.place.exact.links import limited_links, load_on
 from gavotte.place.exact.solution import Solution
 from gavotte.place.exact.solver import Solver
@@ -103,6 +103,7 @@ class _Program:
         resources = (
             (compact.nano_cores, compact.host_nano_cores),
             (compact.memory_bytes, compact.host_memory_bytes),
+            (compact.storage_bytes, compact.host_storage_bytes),
         )
         for needs, offers in resources:
             for host, offered in enumerate(offers):
@@ -111,7 +112,7 @@ class _Program:
                 wanted = [
                     (self.at[unit][host], need) for unit, need in enumerate(needs) if need and host in self.at[unit]
                 ]
-                if wanted and offered != UNLIMITED_MEMORY:
+                if wanted and offered != UNLIMITED_BYTES:
                     self.rows.append((-math.inf, offered / whole, [(column, need / whole) for column, need in wanted]))
 
     def _rules(self) -> None:

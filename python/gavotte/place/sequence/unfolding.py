@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gavotte.formats.app import App, Constraints, Task, Transfer
+from gavotte.formats.app import App, Constraints, Transfer
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 from gavotte.place.merge import task_key
@@ -111,7 +111,7 @@ def _unfolded(app: App, stays: Sequence[_Stay], state_bytes: StateBytes) -> tupl
             moved = f"{task.name}@{number + 1}"
             size = state_bytes(source, target)
             transfers.append(Transfer(source=name[task.name], target=moved, bytes=size, phase=phase))
-            tasks.append(Task(name=moved, cpus=task.cpus, memory_bytes=task.memory_bytes))
+            tasks.append(task.model_copy(update={"name": moved}))
             name[task.name], places[moved] = moved, target
             phase += 1
         phases = sorted({t.phase for t, size in zip(app.transfer, stay.sent, strict=True) if size > 0})
