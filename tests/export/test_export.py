@@ -5,6 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import shutil
+import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,6 +20,7 @@ from typer.testing import CliRunner
 from gavotte.cli.verbs import app as gavotte
 from gavotte.errors import GavotteError
 from gavotte.export import FORMATS, export
+from gavotte.formats.network import write_network
 from gavotte.formats.placement import Placement, write_placement
 
 
@@ -85,3 +90,28 @@ def test_command_line_writes_and_tells_usage(tmp_path: Path) -> None:
     assert f"SLURM_HOSTFILE={target} srun --distribution=arbitrary --ntasks=2 PROGRAM" in " ".join(
         runner.invoke(gavotte, ["export", str(source), "--format", "slurm", "-o", str(target)]).output.split()
     )
+
+
+@pytest.mark.parametrize("form", ["openmpi", "mpich"])
+def test_hosts_with_more_ranks_than_cores_are_named(form: str, tmp_path: Path) -> None:
+    write_placement(tmp_path / "p.placement.json", placement(["a", "b", "b", "b"]))
+    write_network(tmp_path / "n.network.json", builders.network([{"name": "a"}, {"name": "b", "cpus": 2.0}]))
+    words = ["export", str(tmp_path / "p.placement.json"), "--format", form]
+    said = CliRunner().invoke(gavotte, [*words, "--network", str(tmp_path / "n.network.json"), "--json"])
+    assert said.exit_code == 0
+    advice = "; use --format openmpi-seq, which binds nothing" if form == "openmpi" else ""
+    assert said.stderr == f"warning: `b` gets 3 ranks and has 2 cores{advice}\n"
+    assert json.loads(said.stdout)["warnings"] == [f"`b` gets 3 ranks and has 2 cores{advice}"]
+    assert CliRunner().invoke(gavotte, [*words, "--json"]).stderr == ""
+
+
+@pytest.mark.skipif(shutil.which("mpirun.openmpi") is None, reason="no Open MPI")
+def test_open_mpi_runs_more_ranks_than_cores_as_the_usage_says(tmp_path: Path) -> None:
+    count = 3 * (os.cpu_count() or 1) + 1
+    file = tmp_path / "hosts"
+    file.write_text(export(placement([socket.gethostname().lower()] * count), "openmpi-seq"))
+    usage = FORMATS["openmpi-seq"].usage.format(file=file, count=count).split(" PROGRAM (Open MPI 4)")[0]
+    line = ["mpirun.openmpi", "--allow-run-as-root", *usage.split()[1:], "sh", "-c", "echo $OMPI_COMM_WORLD_RANK"]
+    ran = subprocess.run(line, capture_output=True, text=True, timeout=90, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert sorted(map(int, ran.stdout.split())) == list(range(count))

@@ -22,26 +22,43 @@ def export(
     app: Annotated[
         str | None, typer.Option("--app", help="Export only this application. By default all of them, as one job.")
     ] = None,
+    network: Annotated[
+        Path | None,
+        typer.Option(
+            "--network",
+            help="Warn where ranks are more than a host's cores, as this Network has them.",
+            metavar="N.network.json",
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write to this file instead of stdout.", metavar="FILE")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Write a Placement as a launcher's host file. Rank i is the i-th task of the Apps."""
-    from gavotte.export import FORMATS, only
+    from gavotte.export import FORMATS, crowded, only
     from gavotte.export import export as write
+    from gavotte.formats.network import read_network
     from gavotte.formats.placement import read_placement
     from gavotte.formats.reading import write_text
 
     placed = read_placement(placement)
     text = write(placed, form, app=app)
-    count = len((placed if app is None else only(placed, app)).assignment)
+    chosen = placed if app is None else only(placed, app)
+    count = len(chosen.assignment)
+    known = read_network(network).hosts if network is not None else []
+    warnings = []
+    for host, ranks, cores in crowded(chosen, {host.name: host.cpus for host in known}):
+        warning = f"`{host}` gets {ranks} ranks and has {cores:g} cores"
+        warnings.append(warning + ("; use --format openmpi-seq, which binds nothing" if form == "openmpi" else ""))
+    for warning in warnings:
+        note(f"warning: {warning}")
     usage = FORMATS[form].usage.format(file=output or "FILE", count=count)
     if output is not None:
         write_text(output, text)
     if as_json:
         content = {"content": text} if output is None else {"output": str(output)}
-        emit_json({"format": form, "ranks": count, "usage": usage} | content)
+        emit_json({"format": form, "ranks": count, "usage": usage, "warnings": warnings} | content)
     elif output is None:
         typer.echo(text, nl=False)
         note(f"usage: {usage}")

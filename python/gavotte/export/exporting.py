@@ -34,8 +34,8 @@ FORMATS: dict[str, Format] = {
     ),
     "openmpi-seq": Format(
         mpi.one_line_a_rank,
-        "mpirun --bind-to none --mca rmaps seq --hostfile {file} -np {count} PROGRAM (Open MPI 4), "
-        "mpirun --bind-to none --map-by seq:file={file} -np {count} PROGRAM (Open MPI 5)",
+        "mpirun --oversubscribe --bind-to none --mca rmaps seq --hostfile {file} -np {count} PROGRAM (Open MPI 4), "
+        "mpirun --bind-to none --map-by seq:file={file}:OVERSUBSCRIBE -np {count} PROGRAM (Open MPI 5)",
     ),
     "mpich": Format(mpi.hydra, "mpiexec -f {file} -n {count} PROGRAM (MPICH's hydra; also Intel MPI)"),
     "slurm": Format(

@@ -7,6 +7,7 @@ documents the same grammar for both of its files (PRRTE's `--map-by rankfile:fil
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import groupby
 
 from gavotte.formats.placement import Placement
@@ -15,8 +16,8 @@ from gavotte.formats.placement import Placement
 def rankfile(placement: Placement) -> str:
     """An Open MPI rankfile: `rank 0=vm3 slot=0`.
 
-    Slots are logical cores and count up on each host, in the order of ranks: each rank is bound to a core of its own. A
-    host with fewer cores than ranks needs `openmpi-seq` instead, which binds nothing.
+    Slots are logical cores and count up on each host, in the order of ranks: each rank is bound to a core of its own.
+    On a host with fewer cores than ranks Open MPI refuses that; `openmpi-seq` binds nothing and runs there.
     """
     slots: Counter[str] = Counter()
     lines = []
@@ -34,6 +35,17 @@ def one_line_a_rank(placement: Placement) -> str:
 def hydra(placement: Placement) -> str:
     """MPICH's host file: `vm3:2` takes the next two ranks. A host may come again further down."""
     return _text([f"{host}:{len(list(ranks))}" for host, ranks in groupby(_hosts(placement))])
+
+
+def crowded(placement: Placement, cpus: Mapping[str, float]) -> list[tuple[str, int, float]]:
+    """Hosts that get more ranks than they have cores: name, ranks, cores.
+
+    Args:
+        placement: whose ranks.
+        cpus: cores of the hosts of which they are known.
+    """
+    ranks = Counter(_hosts(placement))
+    return [(host, count, cpus[host]) for host, count in ranks.items() if host in cpus and count > cpus[host]]
 
 
 def _hosts(placement: Placement) -> list[str]:
