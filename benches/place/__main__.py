@@ -2,7 +2,7 @@
 
     make bench-place [ARGS="small|middle|large|real|ranks [--quick] [--seed 0]"]
 
-Without a size: all five. Every answer is timed by `judge`, which shares no code with the product.
+Without a size: all five, few instances of each and no lab, in some ten minutes. Every answer is timed by `judge`, which shares no code with the product.
 """
 
 from __future__ import annotations
@@ -13,6 +13,15 @@ from benches.place import large, middle, ranks, real, small
 
 SIZES = {"small": small.main, "middle": middle.main, "large": large.main, "real": real.main, "ranks": ranks.main}
 
+BRIEF = {
+    "small": ["--quick"],
+    "middle": ["--quick"],
+    "large": ["--quick"],
+    "real": ["--quick", "--no-lab"],
+    "ranks": [],
+}
+"""What each gets where none is chosen."""
+
 
 def main(arguments: list[str]) -> None:
     """Runs one size or all."""
@@ -20,7 +29,7 @@ def main(arguments: list[str]) -> None:
     rest = arguments[1:] if chosen else arguments
     for name in chosen or SIZES:
         print(f"== {name}")
-        SIZES[name](rest)
+        SIZES[name](rest if chosen else [*BRIEF[name], *rest])
 
 
 main(sys.argv[1:])

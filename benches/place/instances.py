@@ -8,6 +8,7 @@ pairs of hosts on one machine at 4 Gbit/s.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -51,6 +52,37 @@ def cases(count: int, seed: int) -> Iterator[Case]:
         rng = np.random.default_rng([seed, index])
         name = f"{family}-{sharing}-{tasks}-{index}"
         yield Case(name, family, network(HOSTS, CORES, sharing, rng), application(family, tasks, HOSTS * CORES, rng))
+
+
+def power_law(tasks: int, rng: np.random.Generator) -> Edges:
+    """Each task exchanges with three earlier ones, drawn by how many partners they have (Barabasi and Albert)."""
+    ends, edges = [0, 1, 1, 2, 2, 0], Edges()
+    for task in range(3, tasks):
+        for other in {ends[int(at)] for at in rng.integers(0, len(ends), 3)}:
+            ends += [task, other]
+            pair = (task, other) if rng.random() < 0.5 else (other, task)
+            edges.append((*pair, _size(rng, 1.0)))
+    return edges
+
+
+def stencil(tasks: int, rng: np.random.Generator) -> Edges:
+    """A grid, as square as can be, where each task sends its four neighbours about as much."""
+    width = math.isqrt(tasks)
+    near = [(t, t + 1) for t in range(tasks - 1) if (t + 1) % width] + [(t, t + width) for t in range(tasks - width)]
+    return [(a, b, _size(rng, 0.3)) for one, other in near for a, b in ((one, other), (other, one))]
+
+
+def cluster(
+    family: str, tasks: int, hosts: int, cores: float, rng: np.random.Generator, *, full: bool
+) -> tuple[Network, App]:
+    """Tasks of one core in a graph of a family, on hosts with caps, and if `full` with a rate for each pair besides."""
+    edges = {"power-law": power_law, "stencil": stencil}[family](tasks, rng)
+    net = network(hosts, cores, "hose", rng)
+    if full:
+        rates = rng.uniform(100e6, 1100e6, (hosts, hosts)).round(-5).tolist()
+        known = [[None if m == n else rate for n, rate in enumerate(row)] for m, row in enumerate(rates)]
+        net = net.model_copy(update={"rate_bps": known})
+    return net, _app(family, [1.0] * tasks, edges)
 
 
 def network(hosts: int, cores: float, sharing: str, rng: np.random.Generator) -> Network:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from benches.machine import machine
-from benches.place.instances import tenants
+from benches.place.instances import cluster, tenants
 from benches.place.judge import Judge
 from benches.place.peers import ask
 
@@ -23,31 +23,35 @@ from gavotte.place import decide
 
 CORES = 24.0
 LIMIT_S = 10.0
+FAMILIES = ("tenants", "power-law", "stencil")
+ROOM = 1.2
+"""Cores for each task of one core."""
 PRESETS = ("DEFAULT", "QUALITY")
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`large [--count 3] [--seed 0] [--quick]`."""
+    """`large [--count 3] [--seed 0] [--family tenants] [--full] [--quick]`."""
     parser = argparse.ArgumentParser(prog="bench-place large")
     parser.add_argument("--count", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="one instance of 2,000 tasks on 200 hosts")
+    parser.add_argument("--family", choices=FAMILIES, default=FAMILIES[0], help="of the application")
+    parser.add_argument("--full", action="store_true", help="a rate for each pair besides caps; not for tenants")
     options = parser.parse_args(arguments)
+    kind = f"{options.family}{'-full' if options.full else ''}"
     tasks, hosts, count = (2_000, 200, 1) if options.quick else (10_000, 1_000, options.count)
     print(machine())
-    print(
-        f"{count} instances of {tasks} tasks on {hosts} hosts of {CORES:g} cores, seed {options.seed}, 2 threads each"
-    )
+    print(f"{count} instances of {tasks} tasks on {hosts} hosts ({kind}), seed {options.seed}, 2 threads each")
     print(
         "took: a placement with its check and bound, or the peer alone without relabelling; best of 2 seeds for peers"
     )
     print(f"{'instance':>8} {'method':<20} {'seconds':>9} {'took s':>7} {'peak MB':>8} {'ours/this':>10}", flush=True)
     ratios: list[float] = []
     for index in range(count):
-        network, app = instance(tasks, hosts, options.seed, index)
+        network, app = instance(kind, tasks, hosts, options.seed, index)
         judge = Judge(network, app)
-        ours = _ours(judge, "search", (tasks, hosts, options.seed, index))
-        greedy = _ours(judge, "greedy", (tasks, hosts, options.seed, index))
+        ours = _ours(judge, "search", (kind, tasks, hosts, options.seed, index))
+        greedy = _ours(judge, "greedy", (kind, tasks, hosts, options.seed, index))
         rows = [("search", *ours), ("greedy", *greedy)]
         for preset in PRESETS:
             peer = ask("mtkahypar", judge, preset=preset, attempts=2, threads=2, exchange=False)
@@ -64,12 +68,15 @@ def main(arguments: Sequence[str]) -> None:
         print(f"search / best Mt-KaHyPar: median {middle:.3f}, worst {worst:.3f} (goal 0.85 within {LIMIT_S:g} s)")
 
 
-def instance(tasks: int, hosts: int, seed: int, index: int) -> tuple[Network, App]:
-    """The instance of this number."""
-    return tenants(tasks, hosts, CORES, np.random.default_rng([seed, index]))
+def instance(kind: str, tasks: int, hosts: int, seed: int, index: int) -> tuple[Network, App]:
+    """The instance of this number; `kind` is a family, with `-full` for rates of all pairs."""
+    rng, family = np.random.default_rng([seed, index]), kind.removesuffix("-full")
+    if family == "tenants":
+        return tenants(tasks, hosts, CORES, rng)
+    return cluster(family, tasks, hosts, tasks / hosts * ROOM, rng, full=kind.endswith("-full"))
 
 
-def _ours(judge: Judge, method: str, key: tuple[int, int, int, int]) -> tuple[float | None, float, float]:
+def _ours(judge: Judge, method: str, key: tuple[str, int, int, int, int]) -> tuple[float | None, float, float]:
     """Seconds by the judge, time taken and peak memory of a process that does nothing else."""
     command = [sys.executable, "-m", "benches.place.large", method, *map(str, key)]
     child = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
@@ -77,9 +84,9 @@ def _ours(judge: Judge, method: str, key: tuple[int, int, int, int]) -> tuple[fl
     return judge.of(answer["assignment"]), float(answer["took_s"]), float(answer["peak_mb"])
 
 
-def _child(method: str, key: Sequence[int]) -> None:
+def _child(method: str, kind: str, key: Sequence[int]) -> None:
     tasks, hosts, seed, index = key
-    network, app = instance(tasks, hosts, seed, index)
+    network, app = instance(kind, tasks, hosts, seed, index)
     start_s = time.perf_counter()
     answer = decide(network, [app], method, time_limit_s=LIMIT_S, threads=2)
     took_s = time.perf_counter() - start_s
@@ -88,4 +95,4 @@ def _child(method: str, key: Sequence[int]) -> None:
 
 
 if __name__ == "__main__":
-    _child(sys.argv[1], list(map(int, sys.argv[2:])))
+    _child(sys.argv[1], sys.argv[2], list(map(int, sys.argv[3:])))
