@@ -73,9 +73,11 @@ def test_a_table_loses_nothing_at_80_columns(data: st.DataObject, columns: int, 
     content = [[data.draw(cells) for _ in names] for _ in range(rows)]
     text = data.draw(st.sets(st.sampled_from(names)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(output, "stdout", Console(file=io.StringIO(), width=80, highlight=False))
+        shown_at = io.StringIO()
+        console = Console(file=shown_at, width=80, highlight=False)
+        patch.setattr(output, "stdout", lambda: console)
         output.emit_table(names, content, words=text)
-        shown = output.stdout.file.getvalue()  # type: ignore[attr-defined]
+        shown = shown_at.getvalue()
     for row in [names, *content]:
         for word in " ".join(row).split():
             assert word in shown

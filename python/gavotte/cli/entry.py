@@ -39,9 +39,9 @@ def main() -> NoReturn:
 
 def _status() -> int:
     try:
-        from gavotte.cli.verbs import command
+        from gavotte.cli.verbs import command_for
 
-        result = command(standalone_mode=False)
+        result = command_for(sys.argv[1:])(standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else DONE
     except GavotteError as error:

@@ -8,15 +8,12 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from rich.cells import cell_len
-from rich.console import Console, JustifyMethod
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
-
 if TYPE_CHECKING:
+    from rich.console import Console, JustifyMethod
+
     from gavotte.formats.network import Network
 
 TEXT_WIDTH = 16
@@ -24,14 +21,29 @@ TEXT_WIDTH = 16
 GAP = 2
 """Blanks between two columns."""
 
-stderr = Console(stderr=True, highlight=False)
-# Behind a pipe nothing may be cut to the width of a terminal.
-stdout = Console(highlight=False, width=None if sys.stdout.isatty() else 10_000)
+
+@cache
+def stderr() -> Console:
+    """The console of bars; loading it takes longer than many a verb needs."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+@cache
+def stdout() -> Console:
+    """The console of tables. Behind a pipe nothing may be cut to the width of a terminal."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 10_000)
 
 
 def note(message: str) -> None:
     """Tells the user something that is not data."""
-    stderr.print(message, markup=False, soft_wrap=True)
+    if sys.stderr.isatty():  # beside a bar, perhaps
+        stderr().print(message, markup=False, soft_wrap=True)
+    else:
+        print(message, file=sys.stderr, flush=True)
 
 
 def warn_beside(runs: Iterable[object], consequence: str) -> None:
@@ -77,6 +89,10 @@ def emit_table(
     Where the terminal is too narrow, text is wrapped; if that is not enough, the columns are printed in several tables,
     each with the first column. Nothing is cut.
     """
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
     text = [index == 0 or column in words for index, column in enumerate(columns)]
     least: list[int] = []
     for column, *cells in zip(columns, *rows, strict=True):
@@ -85,7 +101,7 @@ def emit_table(
         least.append(max(word, min(widest, TEXT_WIDTH)) if text[len(least)] else widest)
     blocks: list[list[int]] = [[0]]
     for index in range(1, len(columns)):
-        if len(blocks[-1]) > 1 and sum(least[i] + GAP for i in [*blocks[-1], index]) - GAP > stdout.width:
+        if len(blocks[-1]) > 1 and sum(least[i] + GAP for i in [*blocks[-1], index]) - GAP > stdout().width:
             blocks.append([0])
         blocks[-1].append(index)
     for number, block in enumerate(blocks):
@@ -96,8 +112,8 @@ def emit_table(
         for row in rows:
             table.add_row(*(Text(row[index]) for index in block))
         if number:
-            stdout.print()
-        stdout.print(table, soft_wrap=True)
+            stdout().print()
+        stdout().print(table, soft_wrap=True)
         title = ""
 
 
@@ -107,8 +123,10 @@ def progress(label: str) -> Iterator[Callable[[int, int], None]]:
     if not sys.stderr.isatty() or os.environ.get("GAVOTTE_NO_PROGRESS"):
         yield lambda _done, _total: None
         return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=stderr, transient=True) as bars:
+    with Progress(*columns, console=stderr(), transient=True) as bars:
         bar = bars.add_task(label, total=None)
         yield lambda done, total: bars.update(bar, completed=done, total=total)
 
@@ -124,7 +142,9 @@ def sign_of_life(label: str, clock: Callable[[], float] = time.monotonic) -> Ite
     Yields a function that takes what there is to say.
     """
     if sys.stderr.isatty() and not os.environ.get("GAVOTTE_NO_PROGRESS"):
-        with stderr.status(label) as line:
+        from rich.text import Text
+
+        with stderr().status(label) as line:
             yield lambda text: line.update(Text(f"{label}: {text}"))
         return
     next_s = clock()
@@ -157,8 +177,10 @@ def searching(limit_s: float) -> Iterator[Callable[[float, float, float], None]]
 
         yield line
         return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("placing"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=stderr, transient=True) as bars:
+    with Progress(*columns, console=stderr(), transient=True) as bars:
         bar = bars.add_task("", total=1.0)
 
         def told(best_s: float, bound_s: float, share: float) -> None:

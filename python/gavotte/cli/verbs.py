@@ -2,42 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Collection, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gavotte.cli.broadcast import broadcast
-from gavotte.cli.collective import collective
-from gavotte.cli.demo import demo
-from gavotte.cli.export import export
-from gavotte.cli.history import history
-from gavotte.cli.hosts import hosts
-from gavotte.cli.lab import lab
 from gavotte.cli.logs import everywhere, show
-from gavotte.cli.map import map_
-from gavotte.cli.measure import measure
-from gavotte.cli.model import model
-from gavotte.cli.place import place
-from gavotte.cli.profile import profile
-from gavotte.cli.report import report
-from gavotte.cli.run import run
-from gavotte.cli.schema import schema
-from gavotte.cli.sequence import sequence
-from gavotte.cli.shim import shim
-from gavotte.cli.shuffle import shuffle
-from gavotte.cli.simulate import simulate
-from gavotte.cli.transfers import transfers
-from gavotte.cli.watch import watch
-
-app = typer.Typer(
-    name="gavotte",
-    help="Make distributed applications faster on a network that you can neither see nor control.",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 
 
 def _version(wanted: bool) -> None:
@@ -48,7 +19,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def gavotte(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
@@ -69,35 +39,68 @@ def gavotte(
     """Measure a network, place an application on it, run it, and see the gain."""
 
 
-VERBS: tuple[tuple[str, Callable[..., object] | typer.Typer, str], ...] = (
-    ("demo", demo, "--report gain.html"),
-    ("lab", lab, ""),
-    ("hosts", hosts, ""),
-    ("measure", measure, ""),
-    ("history", history, ""),
-    ("model", model, "cloud.npz -o cloud.network.json"),
-    ("profile", profile, ""),
-    ("place", place, "cloud.network.json sort.app.toml -o sort.placement.json"),
-    ("sequence", sequence, "cloud.network.json a.app.toml b.app.toml --every 60 --migration-cost 5"),
-    ("export", export, "sort.placement.json --format openmpi -o ranks"),
-    ("collective", collective, "cloud.network.json --operation broadcast --root vm0 -o bcast.tree.json"),
-    ("shim", shim, "--mpicc mpicc -o libgavotte-mpi.so"),
-    ("map", map_, "cloud.network.json app.app.toml -o app.placement.json"),
-    ("run", run, "sort.placement.json sort.app.toml --hosts lab"),
-    ("broadcast", broadcast, "data.bin --hosts lab --from vm0 -o '/tmp/data-{host}.bin'"),
-    ("shuffle", shuffle, "bytes.csv --hosts lab --network cloud.network.json"),
-    ("watch", watch, "cloud.network.json --hosts lab --every 60 -o cloud.network.json"),
-    ("transfers", transfers, ""),
-    ("simulate", simulate, "cloud.topology.toml flows.csv -o finish.csv"),
-    ("report", report, "--network cloud.network.json -o cloud.html"),
-    ("schema", schema, "topology"),
+VERBS: tuple[tuple[str, str, str], ...] = (
+    ("demo", "demo.demo", "--report gain.html"),
+    ("lab", "lab.lab", ""),
+    ("hosts", "hosts.hosts", ""),
+    ("measure", "measure.measure", ""),
+    ("history", "history.history", ""),
+    ("model", "model.model", "cloud.npz -o cloud.network.json"),
+    ("profile", "profile.profile", ""),
+    ("place", "place.place", "cloud.network.json sort.app.toml -o sort.placement.json"),
+    ("sequence", "sequence.sequence", "cloud.network.json a.app.toml b.app.toml --every 60 --migration-cost 5"),
+    ("export", "export.export", "sort.placement.json --format openmpi -o ranks"),
+    ("collective", "collective.collective", "cloud.network.json --operation broadcast --root vm0 -o bcast.tree.json"),
+    ("shim", "shim.shim", "--mpicc mpicc -o libgavotte-mpi.so"),
+    ("map", "map.map_", "cloud.network.json app.app.toml -o app.placement.json"),
+    ("run", "run.run", "sort.placement.json sort.app.toml --hosts lab"),
+    ("broadcast", "broadcast.broadcast", "data.bin --hosts lab --from vm0 -o '/tmp/data-{host}.bin'"),
+    ("shuffle", "shuffle.shuffle", "bytes.csv --hosts lab --network cloud.network.json"),
+    ("watch", "watch.watch", "cloud.network.json --hosts lab --every 60 -o cloud.network.json"),
+    ("transfers", "transfers.transfers", ""),
+    ("simulate", "simulate.simulate", "cloud.topology.toml flows.csv -o finish.csv"),
+    ("report", "report.report", "--network cloud.network.json -o cloud.html"),
+    ("schema", "schema.schema", "topology"),
 )
-"""Name, what carries it out, and the example that its help shows; groups show one for each of their verbs."""
+"""Name, module and what in it carries it out, and the example that its help shows; groups show one for each verb."""
 
-for _name, _verb, _example in VERBS:
-    if isinstance(_verb, typer.Typer):
-        app.add_typer(_verb, name=_name)
-    else:
-        app.command(_name, epilog=f"Example: gavotte {_name} {_example}")(_verb)
 
-command = everywhere(app)
+def build(wanted: Collection[str]) -> typer.Typer:
+    """The command with these verbs, whose modules alone are loaded: all of them take half a second."""
+    app = typer.Typer(
+        name="gavotte",
+        help="Make distributed applications faster on a network that you can neither see nor control.",
+        no_args_is_help=True,
+        add_completion=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(gavotte)
+    for name, path, example in VERBS:
+        if name in wanted:
+            module, attribute = path.split(".")
+            verb: Callable[..., object] | typer.Typer = getattr(import_module(f"gavotte.cli.{module}"), attribute)
+            if isinstance(verb, typer.Typer):
+                app.add_typer(verb, name=name)
+            else:
+                app.command(name, epilog=f"Example: gavotte {name} {example}")(verb)
+    return app
+
+
+def command_for(words: Sequence[str]) -> Callable[..., Any]:
+    """The command with what it needs to carry out a command line: the verb that it names, or else all."""
+    names = [name for name, _, _ in VERBS]
+    first = next((word for word in words if not word.startswith("-")), "")
+    return everywhere(build([first] if first in names else names))
+
+
+if TYPE_CHECKING:
+    app: typer.Typer
+
+
+def __getattr__(name: str) -> typer.Typer:
+    """`app`, the command with all verbs, is built on first use."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()["app"] = built = build([name for name, _, _ in VERBS])
+    return built
