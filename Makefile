@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup demo test test-fast flaky lint fuzz deny format snapshots proto lock clean
+.PHONY: help setup demo test test-fast flaky lint fuzz chaos deny format snapshots proto lock clean
 
 help: ## Say what each verb does
 	@sed -n 's/^\([a-z%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
@@ -36,8 +36,11 @@ lint: setup ## Formats, lints as errors, types, spelling, licences
 	.venv/bin/typos
 	$(PYTHON) tools/licences
 
-fuzz: setup ## Feed parsers with what coverage suggests, ARGS="SECONDS [TARGET...]" each
+fuzz: setup ## Damaged files for every command, and what coverage suggests for parsers, ARGS="SECONDS [TARGET...]" each
 	@tools/fuzz $(ARGS)
+
+chaos: setup ## Random faults in a lab while commands run in it, ARGS="--seconds 120 --seed 1"
+	@$(PYTHON) -m tests.chaos $(ARGS)
 
 deny: setup ## Sources, bans and licences of all crates by cargo-deny, which the first call builds
 	@target/tools/bin/cargo-deny --version >/dev/null 2>&1 || cargo install --quiet --locked --root target/tools cargo-deny

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from pathlib import Path
 
 from tests.shell import until
@@ -30,6 +31,7 @@ def to_agent(session: lab.Session, host: str, number: signal.Signals) -> None:
 def kill_agent(session: lab.Session, host: str) -> None:
     """The agent is gone at once."""
     to_agent(session, host, signal.SIGKILL)
+    until(lambda: not crew.answers(crew.socket_path(session.folder, host)))
 
 
 def start_agent(session: lab.Session, host: str) -> None:
@@ -42,14 +44,18 @@ def start_agent(session: lab.Session, host: str) -> None:
     until(lambda: crew.answers(socket))
 
 
-def unplug(session: lab.Session, host: str) -> None:
-    """The host's interface goes down."""
+def unplug(session: lab.Session, host: str) -> str:
+    """The host's interface goes down; returns the routes that it loses."""
+    routes = str(session.run(host, ["ip", "route"], capture_output=True, text=True).stdout)
     assert session.run(host, ["ip", "link", "set", "eth0", "down"]).returncode == 0
+    return routes
 
 
-def plug(session: lab.Session, host: str) -> None:
-    """And up again, with the routes that it lost."""
+def plug(session: lab.Session, host: str, routes: str) -> None:
+    """And up again, with its routes."""
     assert session.run(host, ["ip", "link", "set", "eth0", "up"]).returncode == 0
+    for route in routes.splitlines():
+        session.run(host, ["ip", "route", "replace", *route.split()], stderr=subprocess.DEVNULL)
 
 
 def blackhole(session: lab.Session, switch: str, address: str) -> None:

@@ -1,0 +1,265 @@
+"""Random faults in a lab while commands run in it, for a given time: `python -m tests.chaos --seconds 120 --seed 1`.
+
+After each command, whatever happened to it: it has ended in time with a known status and at most one line of error;
+what was measured before is still there and nothing half-written is; agents that live are free again within a lease, and
+the next command finds them. At the end nothing is left of the lab.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from tests import builders, faults
+from tests.shell import GAVOTTE, processes_of
+
+from gavotte import lab
+from gavotte.agents.runtime import RUNTIME_DIR_VARIABLE
+from gavotte.errors import GavotteError
+from gavotte.formats.app import write_app
+from gavotte.formats.history import read_history
+from gavotte.formats.inventory import read_inventory
+from gavotte.formats.placement import write_placement
+from gavotte.hosts import check
+
+HOSTS = [f"h{i}" for i in range(6)]
+CLOUD = builders.topology(
+    [{"name": name, "switch": f"tor{i // 3}", "egress": "200mbit"} for i, name in enumerate(HOSTS)],
+    switches=["core", {"name": "tor0", "up": "1gbit"}, {"name": "tor1", "up": "1gbit"}],
+)
+COMMANDS = (
+    "measure --hosts {hosts} -o h.npz --seed {seed}",
+    "measure --hosts {hosts} -o h.npz --count 3 --method bulk --seconds 0.2 --seed {seed}",
+    "measure --hosts {hosts} -o h.npz --sharing --seed {seed}",
+    "measure sharing h.npz --hosts {hosts} --seed {seed}",
+    "measure cross h0 h4 --hosts {hosts} --seconds 2",
+    "run p.placement.json a.app.toml --hosts {hosts}",
+    "hosts check --hosts {hosts}",
+)
+LIMIT_S = 90.0
+"""For any of them on a loaded machine, every fault's waiting time included."""
+
+FREE_S = 25.0
+"""A lease and the time to look."""
+
+STATUSES = {0, 1, 130, 143, -9, 137}
+
+
+class Round:
+    """One command and the faults it met."""
+
+    def __init__(self, session: lab.Session, folder: Path, rng: random.Random) -> None:
+        self._session = session
+        self._folder = folder
+        self._rng = rng
+        self._repairs: list[Callable[[], None]] = []
+        self._dead: set[str] = set()
+        self.faults: list[str] = []
+
+    def run(self) -> list[str]:
+        """Runs it; returns what was wrong."""
+        rng = self._rng
+        words = rng.choice(COMMANDS).format(hosts=self._session.hosts_file, seed=rng.randrange(1000)).split()
+        output = self._folder / "h.npz"
+        before = read_history(output) if output.exists() else None
+        full = rng.random() < 0.15
+        if full:
+            self.faults.append("disk full")
+        if (self._folder / "h.npz.partial").exists() and "-o" in words:
+            words.append("--resume") if rng.random() < 0.7 else (self._folder / "h.npz.partial").unlink()
+        command = subprocess.Popen(
+            [GAVOTTE, *words],
+            cwd=self._folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))) if full else None,
+        )
+        injecting = threading.Thread(target=self._inject, args=(command,))
+        injecting.start()
+        wrong = []
+        try:
+            said = command.communicate(timeout=LIMIT_S)[1]
+        except subprocess.TimeoutExpired:
+            wrong.append(f"still runs after {LIMIT_S:.0f} s")
+            command.kill()
+            said = command.communicate()[1]
+        injecting.join()
+        self.words = " ".join(words)
+        status = command.returncode
+        errors = sum(line.startswith("error: ") for line in said.splitlines())
+        if status not in STATUSES:
+            wrong.append(f"status {status}: {said[-300:]}")
+        if "Traceback" in said or (status == 1 and errors != 1):
+            wrong.append(f"not one line of error: {said[-1500:]}")
+        wrong += self._files(output, before)
+        for repair in self._repairs:
+            repair()
+        for host in sorted(self._dead):
+            faults.start_agent(self._session, host)
+        return wrong + self._freed()
+
+    def _inject(self, command: subprocess.Popen[str]) -> None:
+        """One to four faults, at random times of the first seconds."""
+        rng = self._rng
+        time.sleep(0.6)
+        for _ in range(rng.choice((1, 2, 3, 4))):
+            time.sleep(rng.uniform(0.0, 1.0))
+            if command.poll() is not None:
+                return
+            host = rng.choice([each for each in HOSTS if each not in self._dead] or HOSTS)
+            fault = rng.choice(FAULTS)
+            self.faults.append(fault.__name__.replace("_", " "))
+            fault(self, host, command)
+
+    def _files(self, output: Path, before: object) -> list[str]:
+        wrong = []
+        if output.exists():
+            try:
+                history = read_history(output)
+                if before is not None and (lacking := history.lacks(before)):  # type: ignore[arg-type]
+                    wrong.append(f"lost {lacking} paths that were measured before")
+            except GavotteError as error:
+                wrong.append(f"left a damaged file: {error}")
+        elif before is not None:
+            wrong.append("removed what was measured before")
+        # A command that was killed while it wrote may leave what it had put aside, and nothing else.
+        for aside in self._folder.glob(".h.npz.*"):
+            if "controller killed" not in self.faults:
+                wrong.append(f"left {aside.name}")
+            aside.unlink()
+        return wrong
+
+    def _freed(self) -> list[str]:
+        ends = time.monotonic() + FREE_S
+        inventory = read_inventory(self._session.hosts_file)
+        while True:
+            bad = [f"{host.name}: {host.verdict}" for host in check(inventory).hosts if host.verdict != "ready"]
+            if not bad:
+                return []
+            if time.monotonic() > ends:
+                return [f"agents are not free again: {'; '.join(bad)}"]
+            time.sleep(1.0)
+
+    def agent_killed(self, host: str, _: object) -> None:
+        faults.kill_agent(self._session, host)
+        self._dead.add(host)
+
+    def agent_restarted(self, host: str, _: object) -> None:
+        faults.kill_agent(self._session, host)
+        time.sleep(self._rng.uniform(0.0, 1.0))
+        faults.start_agent(self._session, host)
+        self._dead.discard(host)
+
+    def agent_stopped_for_a_while(self, host: str, _: object) -> None:
+        faults.to_agent(self._session, host, signal.SIGSTOP)
+        time.sleep(self._rng.uniform(0.2, 4.0))
+        faults.to_agent(self._session, host, signal.SIGCONT)
+
+    def agent_stopped(self, host: str, _: object) -> None:
+        faults.to_agent(self._session, host, signal.SIGSTOP)
+        self._repairs.append(lambda: faults.to_agent(self._session, host, signal.SIGCONT))
+
+    def all_agents_killed(self, _host: str, _: object) -> None:
+        for host in HOSTS:
+            faults.kill_agent(self._session, host)
+        self._dead |= set(HOSTS)
+
+    def interface_down(self, host: str, _: object) -> None:
+        routes = faults.unplug(self._session, host)
+        self._repairs.append(lambda: faults.plug(self._session, host, routes))
+
+    def interface_flaps(self, host: str, _: object) -> None:
+        routes = faults.unplug(self._session, host)
+        time.sleep(self._rng.uniform(0.1, 2.0))
+        faults.plug(self._session, host, routes)
+
+    def rack_cut_off(self, _host: str, _: object) -> None:
+        for host in HOSTS[3:]:
+            self.interface_down(host, None)
+
+    def controller_killed(self, _host: str, command: subprocess.Popen[str]) -> None:
+        command.kill()
+
+    def controller_interrupted(self, _host: str, command: subprocess.Popen[str]) -> None:
+        command.send_signal(self._rng.choice((signal.SIGINT, signal.SIGTERM)))
+
+    def controller_stopped_for_a_while(self, _host: str, command: subprocess.Popen[str]) -> None:
+        command.send_signal(signal.SIGSTOP)
+        time.sleep(self._rng.choice((0.5, 2.0, 12.0)))
+        command.send_signal(signal.SIGCONT)
+
+
+FAULTS = (
+    Round.agent_killed,
+    Round.agent_restarted,
+    Round.agent_stopped_for_a_while,
+    Round.agent_stopped,
+    Round.all_agents_killed,
+    Round.interface_down,
+    Round.interface_flaps,
+    Round.rack_cut_off,
+    Round.controller_killed,
+    Round.controller_interrupted,
+    Round.controller_stopped_for_a_while,
+)
+
+
+def main() -> int:
+    """As the module says; exit status 1 when something was wrong."""
+    parser = argparse.ArgumentParser(description="Random faults in a lab while commands run in it.")
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
+    wanted = parser.parse_args()
+    if not lab.supported():
+        print(f"chaos: skipped, no lab can stand here: {lab.missing()}")
+        return 0
+    rng = random.Random(wanted.seed)
+    print(f"chaos: seed {wanted.seed}, {wanted.seconds:.0f} s", flush=True)
+    met: Counter[str] = Counter()
+    survived: Counter[str] = Counter()
+    rounds = bad = 0
+    ends = time.monotonic() + wanted.seconds
+    with tempfile.TemporaryDirectory(prefix="gvc-", dir="/tmp") as name:
+        os.environ[RUNTIME_DIR_VARIABLE] = name
+        with lab.session(CLOUD, source="chaos") as session, tempfile.TemporaryDirectory() as work:
+            folder = Path(work)
+            write_app(folder / "a.app.toml", builders.app("one", ("x", "y", 10_000_000), ("x", "z", 20_000_000)))
+            write_placement(folder / "p.placement.json", builders.placement({"x": "h0", "y": "h1", "z": "h3"}, "one"))
+            while time.monotonic() < ends:
+                this = Round(session, folder, rng)
+                wrong = this.run()
+                rounds += 1
+                met.update(this.faults)
+                if wrong:
+                    bad += 1
+                    print(f"round {rounds}: gavotte {this.words}\n  met {', '.join(this.faults)}", flush=True)
+                    for each in wrong:
+                        print(f"  {each}", flush=True)
+                else:
+                    survived.update(this.faults)
+        left = processes_of(name)
+        if left or list(Path(name).glob("lab-*")):
+            bad += 1
+            print(f"left behind: {left or sorted(each.name for each in Path(name).iterdir())}")
+    print(f"{'fault':<34}{'met':>6}{'survived':>10}")
+    for fault in sorted(met):
+        print(f"{fault:<34}{met[fault]:>6}{survived[fault]:>10}")
+    print(f"{sum(met.values())} faults in {rounds} commands, {bad} defects, seed {wanted.seed}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

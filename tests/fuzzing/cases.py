@@ -1,0 +1,221 @@
+"""The sound files that are damaged, and the commands that read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from tests import builders
+
+from gavotte.agents.sources import from_mpi, from_ssh_config
+from gavotte.errors import GavotteError
+from gavotte.formats.app import read_app, write_app
+from gavotte.formats.byte_matrix import read_byte_matrix
+from gavotte.formats.collective import read_collective
+from gavotte.formats.history import read_history, write_history
+from gavotte.formats.inventory import read_inventory
+from gavotte.formats.network import read_network, write_network
+from gavotte.formats.placement import read_placement, write_placement
+from gavotte.formats.record import read_records
+from gavotte.formats.topology import read_topology
+from gavotte.lab.state import new_record, read_state
+from gavotte.measure.journal import Journal
+from gavotte.measure.results import Results
+from gavotte.profile.naming import read_tasks
+from gavotte.profile.sources.mpip import read_mpip
+from gavotte.profile.sources.pcap import read_pcap
+from gavotte.simulate.flows import read_flows
+from gavotte.store.csvfile import read_csv
+
+HOSTS = ("h0", "h1", "h2", "h3")
+
+COMMANDS = (
+    "place n.network.json a.app.toml --method greedy -o out.placement.json",
+    "place n.network.json a.app.toml --time-limit 0.2 --json",
+    "place n.network.json a.app.toml --method optimal --time-limit 0.2",
+    "place g.network.json a.app.toml --sharing groups --method search --time-limit 0.1",
+    "sequence n.network.json a.app.toml b.app.toml --every 5 --migration-cost 1",
+    "map n.network.json a.app.toml -o out.placement.json",
+    "collective g.network.json --operation broadcast --root h0 -o out.tree.json",
+    "collective n.network.json --operation allgather --json",
+    "export p.placement.json --format openmpi -o out.ranks",
+    "export p.placement.json --format slurm -o out.ranks",
+    "simulate t.topology.toml f.csv -o out.csv",
+    "simulate n.network.json f.csv --json",
+    "simulate p.placement.json a.app.toml --network g.network.json",
+    "model h.npz -o out.network.json",
+    "model h.npz --method rpca --json",
+    "model h.npz --method min",
+    "report --network g.network.json --history h.npz --placement p.placement.json --app a.app.toml -o out.html",
+    "profile mpip r.mpiP -o out.app.toml",
+    "profile pcap c.pcap --tasks k.txt -o out.app.toml",
+    "history import h.npz --series s --store sqlite:///out.sqlite",
+    "history import f2.csv --series s --store sqlite:///out2.sqlite",
+    "history import r.jsonl --store sqlite:///out3.sqlite",
+    "hosts list --hosts i.hosts.toml",
+    "hosts list --hosts mpi:m.txt",
+    "measure --hosts i.hosts.toml --network n.network.json --dry-run",
+    "measure sharing h.npz --hosts i.hosts.toml --dry-run",
+    "measure --hosts i.hosts.toml -o j.npz --resume",
+    "schema app",
+)
+"""Each reads files of `write`; one of them is damaged."""
+
+
+def write(folder: Path) -> None:
+    """Writes a sound file of every kind."""
+    matrix = [[None if i == j else 1e8 * (1 + i + 2 * j) for j in range(4)] for i in range(4)]
+    hosts = [{"name": name, "cpus": 2.0, "egress_bps": 2e8, "machine": f"pm{i // 2}"} for i, name in enumerate(HOSTS)]
+    delay = [[None if i == j else 1e-4 for j in range(4)] for i in range(4)]
+    write_network(folder / "n.network.json", builders.network(hosts, sharing="hose", latency_s=1e-4, rate_bps=matrix))
+    groups = [{"name": "rack", "members": ["h2", "h3"], "up_bps": 1.5e8, "down_bps": 1.5e8}]
+    write_network(
+        folder / "g.network.json",
+        builders.network(hosts, sharing="groups", latency_s=delay[0][1], rate_bps=matrix, groups=groups),
+    )
+    app = builders.app("sort", ("a", "b", 10_000_000), ("b", "c", 5_000_000, 1), ("c", "a", 1000))
+    write_app(folder / "a.app.toml", app)
+    write_app(folder / "b.app.toml", builders.app("scan", ("x", "y", 10**7), arrival_s=3.0))
+    placed = builders.placement({"a": "h0", "b": "h1", "c": "h2"}, "sort")
+    write_placement(folder / "p.placement.json", placed)
+    rng = np.random.default_rng(1)
+    beta = rng.uniform(1e7, 2e7, (5, 4, 4))
+    hops = np.where(np.eye(4, dtype=bool), 0, 3)
+    write_history(folder / "h.npz", builders.history(beta, hops=hops, hosts=HOSTS, method="train"))
+    (folder / "t.topology.toml").write_text(
+        'format = "gavotte/topology/1"\n[[switch]]\nname = "core"\n'
+        '[[switch]]\nname = "tor"\nparent = "core"\nup = "1gbit"\n'
+        '[[machine]]\nname = "pm"\nswitch = "tor"\nrate = "1gbit"\nmachine_rate = "2gbit"\n'
+        '[[host]]\nname = "h0"\nmachine = "pm"\negress = "300mbit"\nburst = "512kb"\n'
+        '[[host]]\nname = "h1"\nswitch = "core"\nrate = "100mbit"\ncpus = 4.0\n[[host]]\nname = "h2"\nmachine = "pm"\n'
+        '[[host]]\nname = "h3"\nswitch = "tor"\n'
+    )
+    (folder / "f.csv").write_text(
+        "id,source,target,bytes,start_s\n0,h0,h1,1000000,0\n1,h1,h2,2000000,0.5\n2,h2,h0,5,1\n"
+    )
+    (folder / "f2.csv").write_text(
+        "time_s,source,target,alpha_s,beta_Bps\n"
+        + "".join(f"{t},{a},{b},0.0001,1000000\n" for t in range(2) for a in HOSTS for b in HOSTS if a != b)
+    )
+    (folder / "i.hosts.toml").write_text(
+        'format = "gavotte/hosts/1"\n'
+        + "".join(
+            f'[[host]]\nname = "{name}"\naddress = "10.0.0.{i + 1}"\nagent = "unix:/nowhere/{i}.sock"\ncpus = 2.0\n'
+            for i, name in enumerate(HOSTS)
+        )
+    )
+    (folder / "m.txt").write_text("10.0.0.1 slots=2\n10.0.0.2:4\n10.0.0.3 slots=1 max_slots=2\n# none\n")
+    (folder / "k.txt").write_text("10.0.0.1 a\n10.0.0.2 b\n")
+    (folder / "c.pcap").write_bytes(_capture())
+    (folder / "r.mpiP").write_text(_REPORT)
+    record = {"format": "gavotte/record/1", "kind": "run", "metric": "completion_s", "value": 1.5, "time_s": 1.0}
+    (folder / "r.jsonl").write_text("".join(json.dumps(record | {"value": value}) + "\n" for value in range(3)))
+    (folder / "b.csv").write_text("source,target,bytes\nh0,h1,100\nh1,h2,200\n")
+    (folder / "config.txt").write_text(
+        "Host h0\n  HostName 10.0.0.1\n  Port 22\nInclude nowhere/*.conf\nHost *\n  User me\n"
+    )
+    (folder / "lab.json").write_text(
+        json.dumps(
+            new_record("abc", topology="t", session=False, agents=True, created_unix_s=1.0).as_dict()
+            | {"hosts": [["h0", "10.0.0.1"]], "switches": [["core", ["10.0.0.2"]]]}
+        )
+    )
+    stage = {
+        "operation": "broadcast",
+        "order": [0, 1, 2, 3],
+        "parent": [0, 0, 0, 1],
+        "segments": 2,
+        "bytes": 1000,
+        "predicted_s": 0.1,
+    }
+    tree = {
+        "format": "gavotte/collective/1",
+        "operation": "broadcast",
+        "hosts": list(HOSTS),
+        "bytes": 1000,
+        "algorithm": "flat",
+        "stages": [stage],
+        "predicted_s": 0.1,
+    }
+    (folder / "x.tree.json").write_text(json.dumps(tree))
+    head = {"format": "gavotte/measuring/1", "hosts": list(HOSTS), "method": "train", "count": 1, "seed": 0}
+    reading = {"goodput_bps": 1e8, "low_bps": 9e7, "high_bps": None, "verdict": "path-limited"}
+    entries = [
+        head,
+        {"run": "abc"},
+        {"snapshot": 0, "time_s": 1.0},
+        {"at": [0, 0, 1], "rtt_s": 1e-3, "hops": 3, "reading": reading, "idle_s": 1.0},
+    ]
+    (folder / "j.npz.partial").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+
+
+def _capture() -> bytes:
+    """Two TCP segments of Ethernet, as tcpdump writes them."""
+    import struct
+
+    def frame(source: int, target: int, size: int) -> bytes:
+        ip = struct.pack(">BBHHHBBH4B4B", 0x45, 0, 40 + size, 1, 0, 64, 6, 0, 10, 0, 0, source, 10, 0, 0, target)
+        tcp = struct.pack(">HHIIBBHHH", 80, 5000, 1, 1, 0x50, 0x10, 100, 0, 0)
+        return bytes(12) + b"\x08\x00" + ip + tcp + bytes(size)
+
+    parts = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)]
+    for second, data in enumerate((frame(1, 2, 100), frame(2, 1, 50))):
+        parts += [struct.pack("<IIII", second, 0, len(data), len(data)), data]
+    return b"".join(parts)
+
+
+_REPORT = """@ mpiP
+@ Command : ./ring
+@ MPI Task Assignment      : 0 a
+@ MPI Task Assignment      : 1 b
+@ MPI Task Assignment      : 2 b
+------- Start Communication Matrix -------------
+
+Statistics of rank: 0
+
+Source\tTarget\tTotal Amount\tTotal Count
+0\t0\t5000004\t3
+0\t1\t5000000\t2
+0\t2\t4\t1
+Statistics of rank: 1
+1\t2\t7000\t9
+2\t0\t6000\t9
+
+------- End Communication Matrix -------------
+"""
+
+
+def reader_of(name: str) -> Callable[[str], object]:
+    """What reads a file that `write` made."""
+    return next(reader for ending, reader in _READERS.items() if name.endswith(ending))
+
+
+def _journal(path: str) -> object:
+    inventory = read_inventory(Path("../sound/i.hosts.toml"))
+    with Journal(Path(path), Results(inventory, "train", 1), seed=0, resume=True) as journal:
+        journal.close()
+        raise GavotteError("read")
+
+
+_READERS: dict[str, Callable[[str], object]] = {
+    ".network.json": read_network,
+    ".app.toml": read_app,
+    ".placement.json": read_placement,
+    ".topology.toml": read_topology,
+    ".hosts.toml": read_inventory,
+    ".partial": _journal,
+    ".tree.json": read_collective,
+    ".jsonl": read_records,
+    "m.txt": from_mpi,
+    "k.txt": read_tasks,
+    "config.txt": lambda path: from_ssh_config("*", file=path),
+    "lab.json": lambda _: read_state(Path()),
+    "f.csv": lambda path: read_flows(path, HOSTS),
+    "f2.csv": lambda path: list(read_csv(path)),
+    "b.csv": read_byte_matrix,
+    ".npz": read_history,
+    ".pcap": lambda path: read_pcap([path]),
+    ".mpiP": lambda path: read_mpip([path]),
+}
