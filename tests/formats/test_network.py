@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
 from typing import get_args
 
-from gavotte.formats.network import FORMAT, MATRICES, Doubt, Group, Host, Network
+import pytest
+from tests import builders
+
+from gavotte.errors import FormatError
+from gavotte.formats.network import FORMAT, MATRICES, Doubt, Group, Host, Network, read_network
 
 
 def test_hosts_in_another_order_keep_all_that_is_known_of_them() -> None:
@@ -34,3 +40,13 @@ def test_hosts_in_another_order_keep_all_that_is_known_of_them() -> None:
     assert set(MATRICES) == {
         name for name, value in network.model_dump().items() if value and isinstance(value[0], list)
     }
+
+
+@pytest.mark.parametrize("rate_bps", [0.0, 5e-324, 1e-300, 0.5, 1e307])
+def test_rates_that_no_path_has_are_refused(rate_bps: float, tmp_path: Path) -> None:
+    content = json.loads(builders.network(2, rate_bps=1e8).model_dump_json())
+    content["rate_bps"][0][1] = rate_bps
+    path = tmp_path / "n.network.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(FormatError, match=r"rate_bps\[0\]\[1\]: is"):
+        read_network(path)

@@ -19,7 +19,7 @@ FORMAT = "gavotte/collective/1"
 Operation = Literal["broadcast", "reduce", "scatter", "gather", "allgather", "allreduce"]
 
 Rank = Annotated[int, Field(ge=0)]
-Seconds = Annotated[float, Field(ge=0, le=1e9)]
+Seconds = Annotated[float, Field(ge=0, le=1e18)]
 
 
 class Stage(Emitted):

@@ -27,7 +27,8 @@ Sharing = Literal["hose", "pipe", "groups"]
 """Which links a transfer loads: see the completion time in the docs."""
 
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-RateBps = Annotated[float, Field(gt=0, le=1e18)]
+RateBps = Annotated[float, Field(ge=1, le=1e18)]
+"""Below a bit a second, times of what files may hold would overflow; such a path is unknown, which is null."""
 Connections = Annotated[float, Field(ge=0, le=1e6)]
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
 """Bounds far beyond any network, so that no sum or quotient of what a file holds overflows."""
