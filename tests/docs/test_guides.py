@@ -8,8 +8,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+
+from gavotte.cli.verbs import app
 
 TREE = Path(__file__).parents[2]
 GUIDES = sorted((TREE / "docs" / "guides").glob("*.md"))
@@ -29,6 +33,38 @@ def scripts(guide: Path) -> list[list[str]]:
         ["bash", "-euo", "pipefail", "-c", "\n".join(SHELL.findall(text))],
         *([sys.executable, "-c", code] for code in python),
     ]
+
+
+COMMAND = re.compile(r"^ *(?:\$ )?gavotte (.+)$", re.MULTILINE)
+"""Also where a page only shows it: beside what others must set up, or for hosts that nobody else has."""
+PAGES = [TREE / "README.md", *sorted((TREE / "docs").rglob("*.md"))]
+
+
+def known(command: Any, words: list[str]) -> str:
+    """The first word of a command line that is no verb or option; empty where all are."""
+    options = {"--help", "-v", "-vv", "--verbose", "--version"}
+    while below := getattr(command, "commands", None):
+        options |= {name for option in command.params for name in option.opts}
+        if not words or (words[0] not in below and getattr(command, "invoke_without_command", False)):
+            break
+        if words[0] in options:
+            words = words[1:]
+            continue
+        if words[0] not in below:
+            return words[0]
+        command, words = below[words[0]], words[1:]
+    options |= {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+    given = words[: words.index("--")] if "--" in words else words
+    return next((word for word in given if word.startswith("-") and word.partition("=")[0] not in options), "")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TREE)))
+def test_every_command_shown_has_verbs_and_options_that_there_are(page: Path) -> None:
+    command = typer.main.get_command(app)
+    joined = page.read_text("utf-8").replace("\\\n", " ")
+    for line in COMMAND.findall(joined):
+        shown = re.split(r" {3,}| [|>&]|`|;", line)[0]
+        assert known(command, shown.replace("'", " ").replace('"', " ").split()) == "", line
 
 
 def test_every_guide_has_commands() -> None:
