@@ -20,6 +20,7 @@ __all__ = [
     "Completion",
     "Conductor",
     "Explanation",
+    "Exports",
     "FlowList",
     "Found",
     "LinkTime",
@@ -29,6 +30,7 @@ __all__ = [
     "Ranks",
     "Simulated",
     "build_profile",
+    "captured",
     "column_quantile",
     "ecef_tree",
     "format_finish",
@@ -282,6 +284,59 @@ class Ranks:
         Raises:
             ValueError: naming what makes no sense.
         """
+
+_Row = tuple[int, str, str, int, int, int]
+
+def captured(
+    paths: Sequence[str], names: Sequence[str] | None, every_s: float | None
+) -> tuple[list[_Row], list[tuple[str, float]], bool, tuple[float, float] | None]:
+    """Counts the payload in captures of packets.
+
+    Args:
+        paths: pcap or pcapng files, one a host; `-` is standard input.
+        names: the ends that are tasks: addresses, alone or with a port, or `*:PORT`; None finds them.
+        every_s: how long an interval is; None makes one of all.
+
+    Returns:
+        Rows of interval, source, target, bytes and their 95 % interval; what else was counted; whether a file ends
+        within a record; when the first and last packet came.
+
+    Raises:
+        FormatError: when a file is no capture, or damaged.
+        ValueError: when a name is no end.
+    """
+
+@final
+class Exports:
+    """What flow meters exported."""
+
+    def __new__(cls, kind: str, names: Sequence[str] | None, every_s: float | None) -> Exports:
+        """Nothing read yet.
+
+        Args:
+            kind: `sflow`, `netflow` or `ipfix`.
+            names: as in `captured`.
+            every_s: likewise.
+
+        Raises:
+            ValueError: for another kind, or a name that is no end.
+        """
+
+    def datagram(self, payload: bytes, address: str, port: int, time_s: float) -> None:
+        """Reads one datagram; a damaged one is counted."""
+
+    def capture(self, path: str) -> bool:
+        """Reads the datagrams in a capture; returns whether it ends within a record.
+
+        Raises:
+            FormatError: as in `captured`.
+        """
+
+    def rows(self) -> list[_Row]:
+        """As in `captured`."""
+
+    def counters(self) -> list[tuple[str, float]]:
+        """What else was counted."""
 
 class _Tasks(Protocol):
     """J tasks.

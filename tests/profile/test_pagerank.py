@@ -161,7 +161,7 @@ def test_the_capture_can_be_made_anew(tmp_path: Path) -> None:
     assert (tmp_path / "ranks.hosts").read_text() == (CAPTURE / "ranks.hosts").read_text()
     app, report = from_pcap(tmp_path / "pagerank.pcap.gz", read_tasks(tmp_path / "ranks.hosts"), name="pagerank")
     sent = json.loads((tmp_path / "truth.json").read_text())["payload_bytes"]
-    assert report.foreign_packets == 0
+    assert report.foreign_bytes == 0
     for transfer in app.transfer:
         assert transfer.bytes >= sent[rank_of(transfer.source)][rank_of(transfer.target)]
 

@@ -52,7 +52,7 @@ def test_an_app_has_what_goes_between_tasks() -> None:
 
 
 def test_a_source_that_is_none_is_told() -> None:
-    with pytest.raises(GavotteError, match="`tcpdump` is not a source of traffic; use one of pcap, mpip"):
+    with pytest.raises(GavotteError, match="`tcpdump` is not a source of traffic; use one of pcap, sflow"):
         profile("tcpdump", "a.pcap", name="job")
 
 

@@ -6,6 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::types::{IntoPyDict, PyAnyMethods};
 use pyo3::{PyErr, PyTypeInfo, Python};
 
+pyo3::import_exception!(gavotte.errors, FormatError);
 pyo3::import_exception!(gavotte.errors, GavotteError);
 pyo3::import_exception!(gavotte.errors, InfeasibleError);
 
@@ -15,6 +16,13 @@ pub(crate) enum Error {
     Value(String),
     /// No answer under the constraints: `gavotte.errors.InfeasibleError`.
     Infeasible { message: String, hint: &'static str },
+    /// A file that does not say what its format demands: `gavotte.errors.FormatError`.
+    Format {
+        path: String,
+        place: String,
+        problem: String,
+        remedy: String,
+    },
     /// A pair of hosts whose rate is needed and not known: `gavotte.errors.GavotteError`.
     UnknownPair(String, String),
 }
@@ -58,6 +66,12 @@ impl From<Error> for PyErr {
         match error {
             Error::Value(message) => PyValueError::new_err(message),
             Error::Infeasible { message, hint } => hinted::<InfeasibleError>(message, hint),
+            Error::Format {
+                path,
+                place,
+                problem,
+                remedy,
+            } => FormatError::new_err((path, place, problem, remedy)),
             Error::UnknownPair(source, target) => hinted::<GavotteError>(
                 format!("the network does not say how fast {source} sends to {target}"),
                 "measure that pair, or set its rate_bps",

@@ -4,6 +4,7 @@
 
 mod answers;
 mod broadcast;
+mod capture;
 mod collective;
 mod constant;
 mod errors;
@@ -22,6 +23,8 @@ mod _core {
     use crate::answers::{Bottleneck, Compact, Completion, Explanation, Found, LinkTime};
     #[pymodule_export]
     use crate::broadcast::{BroadcastGround, Conductor, mechanisms};
+    #[pymodule_export]
+    use crate::capture::{Exports, captured};
     #[pymodule_export]
     use crate::collective::Ranks;
     #[pymodule_export]

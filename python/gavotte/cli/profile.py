@@ -1,5 +1,7 @@
 """`gavotte profile`: traffic to App. Each source of traffic is a command of its own, made from the registry."""
 
+import inspect
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +16,21 @@ from gavotte.formats.rates import format_bytes
 from gavotte.profile import NOISE_SHARE, SOURCES, Profile, Source, parse_task, read_tasks
 from gavotte.profile import profile as profile_traffic
 
+STRANGERS_SHOWN = 100
+"""So many pairs with an end that is no task are told in JSON."""
+
+LOSSES = {
+    "damaged_datagrams": "datagrams were damaged",
+    "lost_datagrams": "datagrams were lost on their way",
+    "lost_samples": "samples were lost on their way; the others stand for them",
+    "dropped_samples": "samples were dropped by their agent; the others stand for them",
+    "lost_records": "flow records were lost on their way",
+    "untold_sets": "sets of flows had no template",
+    "socket_drops": "datagrams came faster than they were read",
+    "unplaced_bytes": "bytes found no room in the tables",
+}
+"""What a source counted that its bytes may lack."""
+
 profile = typer.Typer(help="Find out which task sends how many bytes to which.", no_args_is_help=True)
 
 
@@ -27,7 +44,7 @@ def _command(key: str, source: Source) -> Callable[..., None]:
     or_inventory = ", or a *.hosts.toml" if kind == "ADDRESS" else ""
 
     def read(
-        inputs: Annotated[list[Path], typer.Argument(help=source.inputs, metavar="FILE...")],
+        inputs: Annotated[list[Path] | None, typer.Argument(help=source.inputs, metavar="FILE...")] = None,
         output: Annotated[
             Path | None, typer.Option("-o", "--output", help="Write the App to this file.", metavar="A.app.toml")
         ] = None,
@@ -57,18 +74,33 @@ def _command(key: str, source: Source) -> Callable[..., None]:
                 metavar="BYTES",
             ),
         ] = None,
+        every: Annotated[
+            float | None,
+            typer.Option("--every", help="Make a series, a matrix for each interval of so long.", metavar="SECONDS"),
+        ] = None,
+        listen: Annotated[
+            str | None,
+            typer.Option("--listen", help="Receive the datagrams here, until Ctrl-C.", metavar="ADDRESS:PORT"),
+        ] = None,
+        for_s: Annotated[
+            float | None, typer.Option("--for", help="Watch no longer than this.", min=0, metavar="SECONDS")
+        ] = None,
         as_json: Json = False,
     ) -> None:
         named = read_tasks(tasks, source.names) if tasks else {}
         named |= dict(parse_task(each, source.names) for each in task or [])
         found = profile_traffic(
             key,
-            inputs,
+            inputs or [],
             named or None,
-            name=name or label_of(inputs[0].name.split(".")[0]),
+            name=name or (label_of(inputs[0].name.split(".")[0]) if inputs else "") or "profile",
             cpus=cpus,
             memory_bytes=memory_bytes,
             min_bytes=min_bytes,
+            every_s=every,
+            listen=listen,
+            for_s=for_s,
+            ready=_waiting,
         )
         if output is not None:
             write_app(output, found.app)
@@ -83,7 +115,29 @@ def _command(key: str, source: Source) -> Callable[..., None]:
         if output is not None:
             note(f"wrote {output}")
 
+    return _taking(read, source)
+
+
+def _taking(read: Callable[..., None], source: Source) -> Callable[..., None]:
+    """The command with those options alone that its source has a use for."""
+    unused = {
+        "every": not source.timed,
+        "listen": not source.listens,
+        "for_s": not (source.listens or source.watches),
+    }
+    signature = inspect.signature(read, eval_str=True)
+    parameters = [each for name, each in signature.parameters.items() if not unused.get(name, False)]
+    if not (source.listens or source.watches):
+        parameters[0] = parameters[0].replace(default=inspect.Parameter.empty)
+    read.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return read
+
+
+def _waiting(where: str) -> None:
+    """Tells that exports can come, and lets Ctrl-C and SIGTERM end the wait: what came by then is the result."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.default_int_handler)
+    note(f"waiting at {where}; Ctrl-C ends it")
 
 
 def _document(found: Profile) -> dict[str, object]:
@@ -92,6 +146,9 @@ def _document(found: Profile) -> dict[str, object]:
         "attributed_bytes": found.traffic.attributed_bytes,
         "unattributed_bytes": found.traffic.unattributed_bytes,
         "pairs": found.traffic.to_records(),
+        "unattributed": [
+            {"source": source, "target": target, "bytes": size} for (source, target), size in _largest(found)
+        ],
         "app": found.app.model_dump(exclude_none=True),
         "report": found.report,
     }
@@ -121,6 +178,11 @@ def _warn_of_little(found: Profile) -> None:
         note(f"warning: only {format_bytes(size_bytes)} between tasks, too little to place by{why}")
 
 
+def _largest(found: Profile) -> list[tuple[tuple[str, str], int]]:
+    """The pairs with an end that is no task, the largest first."""
+    return sorted(found.traffic.strangers.items(), key=lambda item: (-item[1], item[0]))[:STRANGERS_SHOWN]
+
+
 def _show(found: Profile) -> None:
     largest = sorted(found.app.transfer, key=lambda transfer: -transfer.bytes)[:10]
     emit_table(["from", "to", "bytes"], [[t.source, t.target, format_bytes(t.bytes)] for t in largest], words=["to"])
@@ -135,6 +197,9 @@ def _show(found: Profile) -> None:
         f"{format_bytes(traffic.bytes)} seen = {format_bytes(traffic.attributed_bytes)} between tasks + "
         f"{format_bytes(traffic.unattributed_bytes)} of others"
     )
+    for name, what in LOSSES.items():
+        if seen.get(name):
+            note(f"warning: {seen[name]} {what}")
     if seen.get("truncated"):
         note("warning: the capture ends within a packet; all packets before it are counted")
 

@@ -34,13 +34,50 @@ class Names:
 
 
 def canonical_address(text: str) -> str:
-    """Writes an IP literal in its shortest form; an IPv4 address mapped into IPv6 becomes IPv4.
+    """Writes an end of traffic in its shortest form; an IPv4 address mapped into IPv6 becomes IPv4.
+
+    An end is an IP literal, one with a port (`10.0.0.1:7077`, `[fd00::1]:7077`), or a port anywhere (`*:7077`).
 
     Raises:
-        ValueError: when it is no IP literal.
+        ValueError: when it is none of these.
     """
+    host, separator, port = text.rpartition(":")
+    if separator and (host == "*" or host.count(":") == 0 or (host.startswith("[") and host.endswith("]"))):
+        if not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
+            raise ValueError
+        address = host if host == "*" else canonical_address(host.removeprefix("[").removesuffix("]"))
+        return f"[{address}]:{int(port)}" if ":" in address else f"{address}:{int(port)}"
     parsed = ipaddress.ip_address(text.partition("%")[0])
     return str(getattr(parsed, "ipv4_mapped", None) or parsed)
+
+
+def canonical_process(text: str) -> str:
+    """A process, container, cgroup or address as tasks are named by here.
+
+    Raises:
+        ValueError: when it is none.
+    """
+    kind, separator, what = text.partition(":")
+    if separator and kind in ("pid", "container", "cgroup"):
+        if not what or (kind == "pid" and not what.isdigit()):
+            raise ValueError
+        return f"container:{what[:12]}" if kind == "container" else text
+    try:
+        return canonical_address(text)
+    except ValueError:
+        if not text or ":" in text or not text.isprintable():
+            raise
+        return text
+
+
+def canonical_end(text: str) -> str:
+    """An address as `canonical_address` writes it, or a pod as `NAMESPACE/POD`.
+
+    Raises:
+        ValueError: when it is neither.
+    """
+    namespace, separator, name = text.partition("/")
+    return text if separator and namespace and name else canonical_address(text)
 
 
 def _canonical_rank(text: str) -> str:
@@ -49,7 +86,18 @@ def _canonical_rank(text: str) -> str:
     return str(int(text))
 
 
-address = Names("address", "an IP address", "use an IP address", canonical_address)
+address = Names("address", "an IP address", "use an IP address, alone or with a port", canonical_address)
+
+
+def _canonical_executor(text: str) -> str:
+    if not text or not text.isprintable():
+        raise ValueError
+    return text
+
+
+executor = Names("executor", "an executor's ID or host", "use one without blanks", _canonical_executor)
+process = Names("process", "a process or an address", "use a name, pid:NUMBER, or an address", canonical_process)
+pod = Names("address", "an IP address or a pod", "use an IP address or NAMESPACE/POD", canonical_end)
 rank = Names("rank", "a rank", "write a number from 0", _canonical_rank)
 
 

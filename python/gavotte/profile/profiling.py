@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import FORMAT, App
 from gavotte.formats.reading import validate
+from gavotte.profile.gathering import Request
 from gavotte.profile.sources import SOURCES
 from gavotte.profile.traffic import Traffic
 
@@ -45,6 +46,7 @@ class Profile:
             **self.traffic.seen,
             "bytes": self.traffic.attributed_bytes - local_bytes,
             "local_bytes": local_bytes,
+            "foreign_bytes": self.traffic.unattributed_bytes,
             "dropped_pairs": self.dropped_pairs,
             "dropped_bytes": self.dropped_bytes,
             "min_bytes": self.min_bytes,
@@ -53,18 +55,22 @@ class Profile:
 
 def profile(
     source: str,
-    inputs: str | Path | Sequence[str | Path],
+    inputs: str | Path | Sequence[str | Path] = (),
     tasks: Mapping[str, str] | None = None,
     *,
     name: str,
     cpus: float = 1.0,
     memory_bytes: int = 0,
     min_bytes: int | None = None,
+    every_s: float | None = None,
+    listen: str | None = None,
+    for_s: float | None = None,
+    ready: Callable[[str], None] | None = None,
 ) -> Profile:
     """Finds out who sends how many bytes to whom (Choreo, section 2.1), and writes it as an App.
 
     Args:
-        source: one of `SOURCES`: `pcap` or `mpip`.
+        source: one of `SOURCES`, as `pcap`.
         inputs: what it reads: captures, a report.
         tasks: what the source calls a task (an address, a rank) to the task's name, in the order of the tasks; see
             `read_tasks`. Every task of it is in the App, also without traffic; what is not named is unattributed. None
@@ -74,6 +80,10 @@ def profile(
         memory_bytes: memory each task needs.
         min_bytes: leaves out transfers of fewer bytes; 0 keeps all, None leaves out those below `NOISE_SHARE` of the
             largest one.
+        every_s: makes the Traffic a series, a span for each interval of so many seconds since the epoch.
+        listen: `ADDRESS:PORT` to receive exports at, in place of inputs, until Ctrl-C.
+        for_s: for no longer than this.
+        ready: called with the address and port once exports can come.
 
     Returns:
         The App, its transfers in the order of its tasks, and the Traffic that it was made from.
@@ -84,10 +94,17 @@ def profile(
     """
     if source not in SOURCES:
         raise GavotteError(f"`{source}` is not a source of traffic", hint=f"use one of {', '.join(SOURCES)}")
+    reader = SOURCES[source]
     paths = [inputs] if isinstance(inputs, str | Path) else list(inputs)
-    if not paths:
-        raise GavotteError(f"nothing to read by {source}", hint="name at least one file")
-    traffic = SOURCES[source].read(paths, tasks)
+    if not paths and listen is None and not reader.watches:
+        hint = "name at least one file" + (", or where to listen" if reader.listens else "")
+        raise GavotteError(f"nothing to read by {source}", hint=hint)
+    if every_s is not None and not (0 < every_s < math.inf):
+        raise GavotteError(f"an interval of {every_s} s makes no series", hint="use a positive number of seconds")
+    for given, takes, what in ((every_s, reader.timed, "times"), (listen, reader.listens, "exports to listen for")):
+        if given is not None and not takes:
+            raise GavotteError(f"{source} has no {what}", hint="leave that option out")
+    traffic = reader.read(Request(paths, tasks, every_s, listen, for_s, ready))
     return app_of(traffic, name=name, cpus=cpus, memory_bytes=memory_bytes, min_bytes=min_bytes)
 
 
@@ -104,7 +121,7 @@ def app_of(
             f"{where}: no transfer has {least} bytes or more", hint=f"lower min_bytes to {largest} or less"
         )
     kept = {pair: size for pair, size in pairs.items() if size >= max(least, 1)}
-    busy = {task for pair in kept for task in pair}
+    busy = {task for pair in kept for task in pair} or set(traffic.tasks)
     content = {
         "format": FORMAT,
         "name": name,

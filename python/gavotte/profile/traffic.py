@@ -61,6 +61,7 @@ class Traffic(Tabular):
         spans: one after the other; most sources have one.
         complete: whether every one of `tasks` is a task; else they were inferred, and one with mere noise is none.
         unattributed_bytes: payload with an end that is no task.
+        strangers: that payload by pair, an end that is a task by its name; what found no room there is left out.
         seen: what else the source counted, by name, for its report.
     """
 
@@ -69,6 +70,7 @@ class Traffic(Tabular):
     spans: tuple[Span, ...]
     complete: bool = True
     unattributed_bytes: int = 0
+    strangers: Mapping[tuple[str, str], int] = field(default_factory=dict)
     seen: Mapping[str, int | float | bool] = field(default_factory=dict)
 
     @property

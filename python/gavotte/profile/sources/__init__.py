@@ -1,18 +1,25 @@
-"""The sources of traffic: one file each, one entry each. A reader takes inputs and names, and returns one `Traffic`."""
+"""The sources of traffic: one file each, one entry each. A reader takes a `Request` and returns one `Traffic`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from gavotte.profile.naming import Names, address, rank
+from gavotte.profile.gathering import Request
+from gavotte.profile.naming import Names, address, executor, pod, process, rank
+from gavotte.profile.sources.dask import read_dask
+from gavotte.profile.sources.exports import read_exports
+from gavotte.profile.sources.flows import read_flows
+from gavotte.profile.sources.live import read_live
 from gavotte.profile.sources.mpip import read_mpip
+from gavotte.profile.sources.nccl import read_nccl
+from gavotte.profile.sources.ompi import read_ompi
 from gavotte.profile.sources.pcap import read_pcap
+from gavotte.profile.sources.spark import read_spark
 from gavotte.profile.traffic import Traffic
 
-Reader = Callable[[Sequence[str | Path], Mapping[str, str] | None], Traffic]
-"""From inputs and what they call a task to its name (None: infer the tasks) to the Traffic."""
+Reader = Callable[[Request], Traffic]
+"""From what is to be profiled to the Traffic."""
 
 
 @dataclass(frozen=True)
@@ -24,17 +31,82 @@ class Source:
         names: what it calls a task.
         help: what it reads, in one sentence.
         inputs: what its inputs are, in one sentence.
+        timed: it knows when bytes were sent, so that it can give a series.
+        listens: it can receive what it reads over UDP.
+        watches: it looks at this machine for a while, and needs no inputs.
     """
 
     read: Reader
     names: Names
     help: str
     inputs: str
+    timed: bool = False
+    listens: bool = False
+    watches: bool = False
+
+
+def _exports(kind: str, what: str) -> Source:
+    return Source(
+        read_exports(kind),
+        address,
+        f"Read what {what}, from a capture or as it comes in.",
+        "Captures of the datagrams: pcap or pcapng, gzip or plain.",
+        timed=True,
+        listens=True,
+    )
 
 
 SOURCES: dict[str, Source] = {
     "pcap": Source(
-        read_pcap, address, "Read captures of tcpdump or Wireshark.", "pcap or pcapng files, gzip or plain."
+        read_pcap,
+        address,
+        "Read captures of tcpdump or Wireshark.",
+        "pcap or pcapng files, gzip or plain; - is standard input.",
+        timed=True,
+    ),
+    "sflow": _exports("sflow", "sFlow agents sampled"),
+    "netflow": _exports("netflow", "NetFlow meters (versions 5 and 9) exported"),
+    "ipfix": _exports("ipfix", "IPFIX meters exported"),
+    "live": Source(
+        read_live,
+        process,
+        "Watch the byte counters of this machine's TCP connections.",
+        "Processes to watch, by name or number. By default all.",
+        timed=True,
+        watches=True,
+    ),
+    "ompi": Source(
+        read_ompi,
+        rank,
+        "Read what Open MPI's monitoring component counted: ranks become tasks.",
+        "The *.prof files of all ranks of one run.",
+    ),
+    "spark": Source(
+        read_spark,
+        executor,
+        "Read the shuffles in an event log of Spark: executors become tasks.",
+        "Event logs, or folders of rolled ones; plain, gzip or zstd.",
+        timed=True,
+    ),
+    "dask": Source(
+        read_dask,
+        address,
+        "Read the transfer logs of Dask's workers.",
+        "JSON of each worker's transfer_incoming_log.",
+        timed=True,
+    ),
+    "nccl": Source(
+        read_nccl,
+        rank,
+        "Read NCCL's debug logs: ranks become tasks.",
+        "Logs with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,COLL,TUNING.",
+    ),
+    "flows": Source(
+        read_flows,
+        pod,
+        "Read flow logs: VPC of AWS or GCP, Hubble.",
+        "Text, CSV, JSON lines or Parquet.",
+        timed=True,
     ),
     "mpip": Source(
         read_mpip,

@@ -7,26 +7,24 @@ it: a program that uses nothing else (NAS EP, IS) leaves it nearly empty.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.reading import read_text
-from gavotte.profile.traffic import Count, Span, Traffic
+from gavotte.profile.gathering import Gathering, Request, of_ranks
+from gavotte.profile.traffic import Count, Traffic
 
 _START, _END = "Start Communication Matrix", "End Communication Matrix"
 _MOST_BYTES = 1 << 62
 
 
-def read_mpip(inputs: Sequence[str | Path], tasks: Mapping[str, str] | None = None) -> Traffic:
+def read_mpip(request: Request) -> Traffic:
     """Reads an mpiP report with a communication matrix. Without names, ranks are the tasks `rank0`, `rank1`, ...
 
     Raises:
         FormatError: when the file is no mpiP report, has no matrix, or the matrix is damaged or empty.
         GavotteError: when several reports are given.
     """
-    path = str(inputs[0])
-    if len(inputs) > 1:
+    path = str(request.inputs[0])
+    if len(request.inputs) > 1:
         raise GavotteError("mpip reads one report", hint="name one file")
     lines = read_text(path).splitlines()
     if not lines or lines[0].strip() != "@ mpiP":
@@ -34,23 +32,10 @@ def read_mpip(inputs: Sequence[str | Path], tasks: Mapping[str, str] | None = No
     ranks, sums = _matrix(lines, path)
     if not any(sums.values()):
         raise FormatError(path, "", "has no bytes between two ranks", "collectives are not in its matrix")
-    named = {str(rank): f"rank{rank}" for rank in range(ranks)} if tasks is None else tasks
-    counts: dict[tuple[str, str], Count] = {}
-    unattributed_bytes = 0
+    gathering = Gathering(of_ranks(request, ranks))
     for (source, target), size in sorted(sums.items()):
-        ends = named.get(str(source)), named.get(str(target))
-        if ends[0] is None or ends[1] is None:
-            unattributed_bytes += size
-        else:
-            pair = ends[0], ends[1]
-            counts[pair] = counts.get(pair, Count.exact(0)).plus(Count.exact(size))
-    return Traffic(
-        inputs=(path,),
-        tasks=tuple(dict.fromkeys(named.values())),
-        spans=(Span(None, None, counts),),
-        unattributed_bytes=unattributed_bytes,
-        seen={"ranks": ranks},
-    )
+        gathering.add(str(source), str(target), Count.exact(size))
+    return gathering.traffic({"ranks": ranks})
 
 
 def _matrix(lines: list[str], path: str) -> tuple[int, dict[tuple[int, int], int]]:

@@ -1,0 +1,500 @@
+//! NetFlow versions 5 and 9 and IPFIX: who sent how much payload to whom, from the meters' flow records.
+//!
+//! `netflow_parser` decodes datagrams and keeps the templates of each exporter; data that come before their template
+//! wait for it. Meters count IP packets whole: the headers are taken off, and what is not known of TCP's options
+//! makes the interval. Where a meter samples packets, its options or its header say how many one stands for.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use netflow_parser::static_versions::v5::V5;
+use netflow_parser::variable_versions::PendingFlowsConfig;
+use netflow_parser::variable_versions::ipfix::lookup::IANAIPFixField as Iana;
+use netflow_parser::variable_versions::ipfix::lookup::ReverseInformationElement as Reverse;
+use netflow_parser::variable_versions::ipfix::{self, IPFix};
+use netflow_parser::variable_versions::v9::{self, V9};
+use netflow_parser::{AutoScopedParser, FieldValue, IpfixField, NetflowPacket, NetflowParser};
+
+use crate::cells::Counter;
+use crate::cells::{Cells, Numbers, Row, Sum};
+use crate::ends::{Directory, End};
+use crate::interval::sampled_range;
+use crate::sampled::gap;
+
+/// TCP's header without options, with those that Linux sends, and with all that fit.
+const TCP_BYTES: [f64; 3] = [20.0, 32.0, 60.0];
+const UDP_BYTES: [f64; 3] = [8.0, 8.0, 8.0];
+
+/// A flow that lasts longer is counted where it ends.
+const MOST_INTERVALS: i64 = 10_000;
+const MOST_SOURCES: usize = 1 << 14;
+
+/// Which exports to read; others are counted and left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Versions 5, 7 and 9.
+    NetFlow,
+    /// Version 10.
+    Ipfix,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Octets {
+    whole: f64,
+    low: f64,
+    high: f64,
+    /// Sum of squares of what one sampled packet stands for; 0 where none were left out.
+    squares: f64,
+    /// Octets that were counted themselves.
+    seen: f64,
+}
+
+impl Sum for Octets {
+    fn add(&mut self, other: &Self) {
+        self.whole += other.whole;
+        self.low += other.low;
+        self.high += other.high;
+        self.squares += other.squares;
+        self.seen += other.seen;
+    }
+    fn bytes(&self) -> f64 {
+        self.whole
+    }
+    fn range(&self, unit: f64) -> (f64, f64) {
+        if self.squares <= 0.0 {
+            return (self.low, self.high);
+        }
+        let (low, high) = sampled_range(self.whole, self.squares, self.seen, unit);
+        ((low - self.whole + self.low).max(0.0), high - self.whole + self.high)
+    }
+}
+
+/// One direction of a flow as a meter tells it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    source: Option<IpAddr>,
+    target: Option<IpAddr>,
+    source_port: u16,
+    target_port: u16,
+    protocol: u8,
+    octets: u64,
+    packets: u64,
+    back_octets: u64,
+    back_packets: u64,
+    start_s: Option<f64>,
+    end_s: Option<f64>,
+    start_up_ms: Option<u64>,
+    end_up_ms: Option<u64>,
+    outgoing: bool,
+    sampling: Sampling,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sampling {
+    interval: Option<u64>,
+    packets: Option<u64>,
+    space: Option<u64>,
+}
+
+impl Sampling {
+    /// How many packets one stands for.
+    fn rate(self) -> Option<f64> {
+        match (self.packets, self.space) {
+            (Some(packets), Some(space)) if packets > 0 => Some(1.0 + space as f64 / packets as f64),
+            _ => self
+                .interval
+                .filter(|interval| *interval > 0)
+                .map(|interval| interval as f64),
+        }
+    }
+}
+
+type Exporter = (IpAddr, u32);
+
+/// What flow meters exported.
+pub struct Flows {
+    kind: Kind,
+    parser: AutoScopedParser,
+    ends: Directory,
+    cells: Cells<Octets>,
+    views: Numbers<(Exporter, bool)>,
+    rates: HashMap<Exporter, f64>,
+    sequences: HashMap<Exporter, Option<u32>>,
+    datagrams: u64,
+    other: u64,
+    damaged: u64,
+    records: u64,
+    ignored: u64,
+    ignored_bytes: f64,
+    untold: u64,
+    lost: u64,
+    octets: f64,
+}
+
+impl Flows {
+    /// Nothing read yet.
+    ///
+    /// # Panics
+    /// Never: the parser's limits are constants that it takes.
+    pub fn new(kind: Kind, ends: Directory, every_s: Option<f64>) -> Self {
+        let mut pending = PendingFlowsConfig::default();
+        pending.max_pending_flows = 64;
+        pending.max_total_bytes = 4 << 20;
+        let builder = NetflowParser::builder()
+            .with_cache_size(1024)
+            .with_pending_flows(pending);
+        let parser = AutoScopedParser::try_with_builder(builder).and_then(|parser| parser.with_max_sources(256));
+        Self {
+            kind,
+            parser: parser.expect("limits that the parser takes"),
+            ends,
+            cells: Cells::new(every_s),
+            views: Numbers::new(),
+            rates: HashMap::new(),
+            sequences: HashMap::new(),
+            datagrams: 0,
+            other: 0,
+            damaged: 0,
+            records: 0,
+            ignored: 0,
+            ignored_bytes: 0.0,
+            untold: 0,
+            lost: 0,
+            octets: 0.0,
+        }
+    }
+
+    /// Reads a datagram from an exporter. One that is damaged or of another version is counted and left.
+    pub fn datagram(&mut self, exporter: SocketAddr, payload: &[u8]) {
+        let wanted = match payload {
+            [0, 5 | 7 | 9, ..] => self.kind == Kind::NetFlow,
+            [0, 10, ..] => self.kind == Kind::Ipfix,
+            _ => false,
+        };
+        if !wanted {
+            self.other += 1;
+            return;
+        }
+        self.datagrams += 1;
+        let parsed = self.parser.parse_from_source(exporter, payload);
+        if parsed.error.is_some() {
+            self.damaged += 1;
+        }
+        for packet in parsed.packets {
+            match packet {
+                NetflowPacket::V5(found) => self.v5(exporter.ip(), &found),
+                NetflowPacket::V9(found) => self.v9(exporter.ip(), &found),
+                NetflowPacket::IPFix(found) => self.ipfix(exporter.ip(), &found),
+                _ => self.untold += 1,
+            }
+        }
+    }
+
+    fn v5(&mut self, address: IpAddr, found: &V5) {
+        let header = &found.header;
+        let exporter = (
+            address,
+            u32::from(header.engine_type) << 8 | u32::from(header.engine_id),
+        );
+        self.follow(exporter, header.flow_sequence, found.flowsets.len() as u32);
+        let rate = f64::from((header.sampling_interval & 0x3fff).max(1));
+        let boot_s =
+            f64::from(header.unix_secs) + f64::from(header.unix_nsecs) * 1e-9 - f64::from(header.sys_up_time) * 1e-3;
+        for set in &found.flowsets {
+            let flow = Flow {
+                source: Some(set.src_addr.into()),
+                target: Some(set.dst_addr.into()),
+                source_port: set.src_port,
+                target_port: set.dst_port,
+                protocol: set.protocol_number,
+                octets: set.d_octets.into(),
+                packets: set.d_pkts.into(),
+                start_s: Some(boot_s + f64::from(set.first) * 1e-3),
+                end_s: Some(boot_s + f64::from(set.last) * 1e-3),
+                ..Flow::default()
+            };
+            self.flow(exporter, rate, &flow);
+        }
+    }
+
+    fn v9(&mut self, address: IpAddr, found: &V9) {
+        let header = &found.header;
+        let exporter = (address, header.source_id);
+        self.follow(exporter, header.sequence_number, 1);
+        let boot_s = f64::from(header.unix_secs) - f64::from(header.sys_up_time) * 1e-3;
+        for set in &found.flowsets {
+            match &set.body {
+                v9::FlowSetBody::OptionsData(options) => {
+                    for record in &options.fields {
+                        let mut told = Flow::default();
+                        for (field, value) in &record.options_fields {
+                            told.take(u16::from(*field), value);
+                        }
+                        self.sampling(exporter, told.sampling);
+                    }
+                }
+                v9::FlowSetBody::Data(data) => {
+                    for record in &data.fields {
+                        let mut flow = Flow::default();
+                        for (field, value) in record {
+                            flow.take(u16::from(*field), value);
+                        }
+                        self.timed(exporter, flow, Some(boot_s), f64::from(header.unix_secs));
+                    }
+                }
+                v9::FlowSetBody::NoTemplate(_) => self.untold += 1,
+                _ => {}
+            }
+        }
+    }
+
+    fn ipfix(&mut self, address: IpAddr, found: &IPFix) {
+        let header = &found.header;
+        let exporter = (address, header.observation_domain_id);
+        let export_s = f64::from(header.export_time);
+        let mut records = 0;
+        for set in &found.flowsets {
+            match &set.body {
+                ipfix::FlowSetBody::OptionsData(options) => {
+                    records += options.fields.len() as u32;
+                    for record in &options.fields {
+                        self.sampling(exporter, told(record).0.sampling);
+                    }
+                }
+                ipfix::FlowSetBody::Data(data) => {
+                    records += data.fields.len() as u32;
+                    for record in &data.fields {
+                        let (flow, boot_s) = told(record);
+                        self.timed(exporter, flow, boot_s, export_s);
+                    }
+                }
+                ipfix::FlowSetBody::NoTemplate(_) => self.untold += 1,
+                _ => {}
+            }
+        }
+        self.follow(exporter, header.sequence_number, records);
+    }
+
+    /// Follows an exporter's numbers; each datagram's number is that of the first record in it.
+    fn follow(&mut self, exporter: Exporter, number: u32, records: u32) {
+        if self.sequences.len() >= MOST_SOURCES && !self.sequences.contains_key(&exporter) {
+            return;
+        }
+        let last = self.sequences.entry(exporter).or_default();
+        self.lost += gap(last, number);
+        if *last == Some(number) {
+            *last = Some(number.wrapping_add(records.saturating_sub(1)));
+        }
+    }
+
+    fn sampling(&mut self, exporter: Exporter, sampling: Sampling) {
+        if let Some(rate) = sampling.rate()
+            && (self.rates.len() < MOST_SOURCES || self.rates.contains_key(&exporter))
+        {
+            self.rates.insert(exporter, rate);
+        }
+    }
+
+    fn timed(&mut self, exporter: Exporter, mut flow: Flow, boot_s: Option<f64>, export_s: f64) {
+        if let Some(boot_s) = boot_s {
+            flow.start_s = flow.start_s.or(flow.start_up_ms.map(|ms| boot_s + ms as f64 * 1e-3));
+            flow.end_s = flow.end_s.or(flow.end_up_ms.map(|ms| boot_s + ms as f64 * 1e-3));
+        }
+        flow.end_s = flow.end_s.or(Some(export_s));
+        let rate = flow
+            .sampling
+            .rate()
+            .or(self.rates.get(&exporter).copied())
+            .unwrap_or(1.0);
+        self.flow(exporter, rate, &flow);
+    }
+
+    fn flow(&mut self, exporter: Exporter, rate: f64, flow: &Flow) {
+        self.records += 1;
+        self.octets += (flow.octets + flow.back_octets) as f64 * rate;
+        let headers = match flow.protocol {
+            6 => TCP_BYTES,
+            17 => UDP_BYTES,
+            _ => {
+                self.ignored += 1;
+                self.ignored_bytes += (flow.octets + flow.back_octets) as f64 * rate;
+                return;
+            }
+        };
+        let (Some(source), Some(target)) = (flow.source, flow.target) else {
+            self.ignored += 1;
+            self.ignored_bytes += (flow.octets + flow.back_octets) as f64 * rate;
+            return;
+        };
+        let ip = if source.is_ipv4() { 20.0 } else { 40.0 };
+        let source = SocketAddr::new(source.to_canonical(), flow.source_port);
+        let target = SocketAddr::new(target.to_canonical(), flow.target_port);
+        let pair = self.ends.pair(source, target);
+        let view = self.views.of((exporter, flow.outgoing));
+        for (pair, octets, packets) in [
+            (pair, flow.octets, flow.packets),
+            ((pair.1, pair.0), flow.back_octets, flow.back_packets),
+        ] {
+            let (octets, packets) = (octets as f64, packets as f64);
+            let payload = |header: f64| (octets - packets * (ip + header)).max(0.0);
+            let (low, whole, high) = (payload(headers[2]), payload(headers[1]), payload(headers[0]));
+            // A flow of bare acknowledgements has more octets of options than the estimate took off.
+            if high <= 0.0 {
+                continue;
+            }
+            let sampled = rate > 1.0;
+            let sum = Octets {
+                whole: whole * rate,
+                low: low * rate,
+                high: high * rate,
+                squares: if sampled {
+                    (whole * rate).powi(2) / packets.max(1.0)
+                } else {
+                    0.0
+                },
+                seen: whole,
+            };
+            self.spread(view, pair, flow, &sum);
+        }
+    }
+
+    /// Adds a flow to the intervals that it lasted over, as if it had been steady.
+    fn spread(&mut self, view: u32, pair: (End, End), flow: &Flow, sum: &Octets) {
+        let last = self.cells.interval(flow.end_s);
+        let first = self.cells.interval(flow.start_s.or(flow.end_s)).min(last);
+        let (Some(every_s), Some(start_s), Some(end_s)) = (self.cells.every_s(), flow.start_s, flow.end_s) else {
+            self.cells.add(view, pair, last, sum);
+            return;
+        };
+        if first == last || last - first > MOST_INTERVALS || end_s <= start_s {
+            self.cells.add(view, pair, last, sum);
+            return;
+        }
+        for interval in first..=last {
+            let from_s = (interval as f64 * every_s).max(start_s);
+            let until_s = ((interval + 1) as f64 * every_s).min(end_s);
+            let share = ((until_s - from_s) / (end_s - start_s)).clamp(0.0, 1.0);
+            let part = Octets {
+                whole: sum.whole * share,
+                low: sum.low * share,
+                high: sum.high * share,
+                squares: sum.squares * share,
+                seen: sum.seen * share,
+            };
+            self.cells.add(view, pair, interval, &part);
+        }
+    }
+
+    /// Bytes by pair, each from the view that saw most of it.
+    pub fn rows(&self) -> Vec<Row> {
+        self.cells.rows(&self.ends, |_, _| 0_u8, |_| 1.0, 0.0)
+    }
+
+    /// What else there is to tell.
+    pub fn counters(&self) -> Vec<Counter> {
+        vec![
+            ("datagrams", self.datagrams as f64),
+            ("other_datagrams", self.other as f64),
+            ("damaged_datagrams", self.damaged as f64),
+            ("exporters", self.sequences.len() as f64),
+            ("flows", self.records as f64),
+            ("ignored_flows", self.ignored as f64),
+            ("ignored_bytes", self.ignored_bytes.round()),
+            ("untold_sets", self.untold as f64),
+            ("lost_records", self.lost as f64),
+            ("ip_bytes", self.octets.round()),
+            ("unplaced_bytes", self.cells.unplaced_bytes),
+        ]
+    }
+}
+
+impl Flow {
+    /// Takes in a field by its number, which NetFlow version 9 and IANA share.
+    fn take(&mut self, field: u16, value: &FieldValue) {
+        let number = || value.as_u64().unwrap_or(0);
+        let address = || match value {
+            FieldValue::Ip4Addr(address) => Some(IpAddr::from(*address)),
+            FieldValue::Ip6Addr(address) => Some(IpAddr::from(*address)),
+            _ => None,
+        };
+        match field {
+            1 | 85 => self.octets = self.octets.max(number()),
+            2 | 86 => self.packets = self.packets.max(number()),
+            4 => self.protocol = value.as_u8().unwrap_or(0),
+            7 => self.source_port = number() as u16,
+            8 | 27 => self.source = address().filter(known).or(self.source),
+            11 => self.target_port = number() as u16,
+            12 | 28 => self.target = address().filter(known).or(self.target),
+            21 => self.end_up_ms = Some(number()),
+            22 => self.start_up_ms = Some(number()),
+            23 if self.octets == 0 => self.octets = number(),
+            24 if self.packets == 0 => self.packets = number(),
+            34 | 50 => self.sampling.interval = Some(number()),
+            61 => self.outgoing = number() == 1,
+            150 | 152 | 154 | 156 => self.start_s = Some(number() as f64 * 1e-3),
+            151 | 153 | 155 | 157 => self.end_s = Some(number() as f64 * 1e-3),
+            305 => self.sampling.packets = Some(number()),
+            306 => self.sampling.space = Some(number()),
+            _ => {}
+        }
+    }
+}
+
+/// Dual-stack templates fill the family that a flow does not use with zeros.
+fn known(address: &IpAddr) -> bool {
+    *address != IpAddr::V4(Ipv4Addr::UNSPECIFIED) && !address.is_unspecified()
+}
+
+/// A flow of IPFIX fields, and when the meter started.
+fn told(record: &[(IpfixField, FieldValue)]) -> (Flow, Option<f64>) {
+    let mut flow = Flow::default();
+    let mut boot_s = None;
+    for (field, value) in record {
+        match field {
+            IpfixField::IANA(Iana::SystemInitTimeMilliseconds) => boot_s = value.as_u64().map(|ms| ms as f64 * 1e-3),
+            IpfixField::IANA(iana) => flow.take(iana_number(*iana), value),
+            IpfixField::ReverseInformationElement(
+                Reverse::ReverseOctetDeltaCount | Reverse::ReverseOctetTotalCount,
+            ) => {
+                flow.back_octets = value.as_u64().unwrap_or(0);
+            }
+            IpfixField::ReverseInformationElement(
+                Reverse::ReversePacketDeltaCount | Reverse::ReversePacketTotalCount,
+            ) => flow.back_packets = value.as_u64().unwrap_or(0),
+            _ => {}
+        }
+    }
+    (flow, boot_s)
+}
+
+fn iana_number(field: Iana) -> u16 {
+    match field {
+        Iana::OctetDeltaCount => 1,
+        Iana::PacketDeltaCount => 2,
+        Iana::ProtocolIdentifier => 4,
+        Iana::SourceTransportPort => 7,
+        Iana::SourceIpv4address => 8,
+        Iana::DestinationTransportPort => 11,
+        Iana::DestinationIpv4address => 12,
+        Iana::FlowEndSysUpTime => 21,
+        Iana::FlowStartSysUpTime => 22,
+        Iana::SourceIpv6address => 27,
+        Iana::DestinationIpv6address => 28,
+        Iana::SamplingInterval => 34,
+        Iana::SamplerRandomInterval => 50,
+        Iana::FlowDirection => 61,
+        Iana::OctetTotalCount => 85,
+        Iana::PacketTotalCount => 86,
+        Iana::FlowStartSeconds => 150,
+        Iana::FlowEndSeconds => 151,
+        Iana::FlowStartMilliseconds => 152,
+        Iana::FlowEndMilliseconds => 153,
+        Iana::FlowStartMicroseconds => 154,
+        Iana::FlowEndMicroseconds => 155,
+        Iana::FlowStartNanoseconds => 156,
+        Iana::FlowEndNanoseconds => 157,
+        Iana::SamplingPacketInterval => 305,
+        Iana::SamplingPacketSpace => 306,
+        _ => u16::MAX,
+    }
+}

@@ -1,0 +1,31 @@
+//! Who sent how many bytes to whom, from packet captures and from the exports of sFlow, NetFlow and IPFIX meters.
+//!
+//! [`Packets`] counts the payload of captures, [`Samples`] what sFlow agents sampled, [`Flows`] what flow meters
+//! exported. All give [`Row`]s between the ends that a [`Directory`] names. Nothing is ever whole in memory: files are
+//! streamed, tables have bounds, and what finds no room in them is counted.
+//!
+//! Bytes are TCP and UDP payload, times are seconds since the epoch.
+
+mod cells;
+mod ends;
+mod error;
+mod exports;
+mod flows;
+mod interval;
+mod packets;
+mod records;
+mod sampled;
+mod segment;
+mod tally;
+
+pub use cells::{Counter, MOST_CELLS, Row};
+pub use ends::{Directory, End, MOST_NAMES, OTHERS};
+pub use error::CaptureError;
+pub use exports::{Datagram, read_datagrams};
+pub use flows::{Flows, Kind};
+pub use interval::sampled_range;
+pub use packets::Packets;
+pub use records::{Ending, MAX_RECORD_BYTES, Record, read_records};
+pub use sampled::Samples;
+pub use segment::{Segment, UnknownLink, decode};
+pub use tally::{FLOWS_KEPT, JUMP_BYTES, Tally};

@@ -1,0 +1,336 @@
+//! Capture files as a stream of records: pcap and pcapng, either byte order, gzip or plain.
+//!
+//! Only a window of the file is in memory. The formats are `pcap-parser`'s work; here is what byte counts need besides:
+//! each record's interface and its length on the wire, and whether the file ends within a record.
+
+use std::io::{self, Cursor, ErrorKind, Read};
+
+use flate2::read::MultiGzDecoder;
+use pcap_parser::pcapng::Block;
+use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
+use pcap_parser::{LegacyPcapReader, PcapBlockOwned, PcapError, PcapNGReader};
+
+use crate::error::CaptureError;
+
+/// A record that claims more is damage: capture tools keep at most 256 KiB of a packet.
+pub const MAX_RECORD_BYTES: usize = 1 << 24;
+const WINDOW_BYTES: usize = 1 << 20;
+const PCAP_HEADER_BYTES: u32 = 24;
+const OLD_PACKET: u32 = 2;
+
+/// One captured packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Record<'a> {
+    /// Number of the link's kind.
+    pub link: u32,
+    /// Number of the interface in the file.
+    pub interface: u32,
+    /// Seconds since the epoch, where the format has a time.
+    pub time_s: Option<f64>,
+    /// The packet's length before a snap length cut it.
+    pub wire_bytes: u64,
+    /// What was kept of it.
+    pub data: &'a [u8],
+}
+
+/// How a file ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ending {
+    /// How many whole records it had.
+    pub records: u64,
+    /// It ended within another one.
+    pub truncated: bool,
+}
+
+/// Reads the records of a capture in their order.
+///
+/// # Errors
+/// What is wrong with the file, or what `each` returned.
+pub fn read_records(
+    input: impl Read,
+    mut each: impl FnMut(&Record<'_>) -> Result<(), CaptureError>,
+) -> Result<Ending, CaptureError> {
+    let mut input = input;
+    let (head, input) = peeked(&mut input, 4)?;
+    if head.starts_with(&[0x1f, 0x8b]) {
+        let (_, unpacked) = peeked(MultiGzDecoder::new(input), 4).map_err(|error| match error {
+            CaptureError::Io(_) => CaptureError::Gzip,
+            other => other,
+        })?;
+        return plain(unpacked, CaptureError::Gzip, &mut each);
+    }
+    plain(input, CaptureError::Io(String::new()), &mut each)
+}
+
+type Peeked<R> = io::Chain<Cursor<Vec<u8>>, R>;
+
+/// The first bytes, and the input as if they had not been read.
+fn peeked<R: Read>(mut input: R, size: u64) -> Result<(Vec<u8>, Peeked<R>), CaptureError> {
+    let mut head = Vec::new();
+    match input.by_ref().take(size).read_to_end(&mut head) {
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => {}
+        Err(error) => return Err(CaptureError::Io(told(&error))),
+    }
+    Ok((head.clone(), Cursor::new(head).chain(input)))
+}
+
+fn told(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
+/// Keeps what a reader failed of, and turns the end of a cut gzip into an ordinary one.
+struct Watched<R> {
+    input: R,
+    failed: Option<String>,
+    cut: bool,
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.input.read(buffer) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                self.cut = true;
+                Ok(0)
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => self.read(buffer),
+            Err(error) => {
+                self.failed = Some(told(&error));
+                Err(error)
+            }
+            read => read,
+        }
+    }
+}
+
+fn plain<R: Read>(
+    input: Peeked<R>,
+    failure: CaptureError,
+    each: &mut impl FnMut(&Record<'_>) -> Result<(), CaptureError>,
+) -> Result<Ending, CaptureError> {
+    // The readers want the whole of their first block at once.
+    let (head, input) = peeked(input, 12)?;
+    let first = match head.as_slice() {
+        [0x0a, 0x0d, 0x0d, 0x0a, a, b, c, d, 0x4d, ..] => u32::from_le_bytes([*a, *b, *c, *d]),
+        [0x0a, 0x0d, 0x0d, 0x0a, a, b, c, d, ..] => u32::from_be_bytes([*a, *b, *c, *d]),
+        _ => PCAP_HEADER_BYTES,
+    };
+    let (head, input) = peeked(input, u64::from(first).min(WINDOW_BYTES as u64 / 2))?;
+    let mut watched = Watched {
+        input,
+        failed: None,
+        cut: false,
+    };
+    let walked = match head.get(..4).unwrap_or_default() {
+        [0x0a, 0x0d, 0x0d, 0x0a] => PcapNGReader::new(WINDOW_BYTES, &mut watched).map(|reader| walk(reader, each)),
+        [0xd4, 0xc3, 0xb2, 0xa1] | [0xa1, 0xb2, 0xc3, 0xd4] | [0x4d, 0x3c, 0xb2, 0xa1] | [0xa1, 0xb2, 0x3c, 0x4d] => {
+            LegacyPcapReader::new(WINDOW_BYTES, &mut watched).map(|reader| walk(reader, each))
+        }
+        _ => return Err(CaptureError::NotACapture),
+    };
+    if let Some(problem) = watched.failed {
+        return Err(match failure {
+            CaptureError::Io(_) => CaptureError::Io(problem),
+            other => other,
+        });
+    }
+    let mut ending = walked.map_err(|_| CaptureError::NotACapture)??;
+    ending.truncated |= watched.cut;
+    Ok(ending)
+}
+
+/// A resolution as pcapng writes it: a power of ten, or of two with the highest bit set.
+fn ticks_per_s(resolution: u8) -> f64 {
+    let power = i32::from(resolution & 0x7f);
+    if resolution & 0x80 == 0 {
+        10_f64.powi(power)
+    } else {
+        2_f64.powi(power)
+    }
+}
+
+struct Interface {
+    link: u32,
+    ticks_per_s: f64,
+    offset_s: f64,
+}
+
+/// What the blocks so far said of those that follow.
+#[derive(Default)]
+struct Section {
+    big_endian: bool,
+    /// It is pcapng.
+    blocks: bool,
+    interfaces: Vec<Interface>,
+    nanoseconds: bool,
+}
+
+fn walk(
+    mut reader: impl PcapReaderIterator,
+    each: &mut impl FnMut(&Record<'_>) -> Result<(), CaptureError>,
+) -> Result<Ending, CaptureError> {
+    let mut section = Section::default();
+    let mut ending = Ending::default();
+    let mut window = WINDOW_BYTES;
+    loop {
+        let number = ending.records + 1;
+        let damaged = |problem: &str| CaptureError::Damaged {
+            record: number,
+            problem: problem.to_owned(),
+        };
+        match reader.next() {
+            Ok((size, block)) => {
+                if let Some(record) = section.record(&block).map_err(damaged)? {
+                    ending.records = number;
+                    each(&record)?;
+                }
+                reader.consume(size);
+            }
+            Err(PcapError::Eof) => return Ok(ending),
+            Err(PcapError::UnexpectedEof) => {
+                if section.whole(reader.data()) {
+                    return Err(damaged("is too short for what it holds"));
+                }
+                ending.truncated = true;
+                return Ok(ending);
+            }
+            Err(PcapError::Incomplete(_)) => refill(&mut reader)?,
+            Err(PcapError::BufferTooSmall) => {
+                window *= 4;
+                let claimed = section.claimed(reader.data()).unwrap_or(0);
+                if claimed > MAX_RECORD_BYTES || window > 4 * MAX_RECORD_BYTES {
+                    return Err(damaged(&format!("claims {claimed} bytes")));
+                }
+                reader.grow(window);
+                refill(&mut reader)?;
+            }
+            Err(PcapError::ReadError) => return Err(CaptureError::Io("read error".to_owned())),
+            Err(_) => return Err(damaged("is not as pcap and pcapng demand")),
+        }
+    }
+}
+
+fn refill(reader: &mut impl PcapReaderIterator) -> Result<(), CaptureError> {
+    reader.refill().map_err(|_| CaptureError::Io("read error".to_owned()))
+}
+
+impl Section {
+    /// How many bytes the record or block at hand says that it has.
+    fn claimed(&self, data: &[u8]) -> Option<usize> {
+        let at = if self.blocks { 4 } else { 8 };
+        let four: [u8; 4] = data.get(at..at + 4)?.try_into().ok()?;
+        let size = if self.big_endian {
+            u32::from_be_bytes(four)
+        } else {
+            u32::from_le_bytes(four)
+        };
+        Some(size as usize)
+    }
+
+    /// Whether a block is all there and still too short for what it is to hold.
+    fn whole(&self, data: &[u8]) -> bool {
+        self.blocks && self.claimed(data).is_some_and(|size| size <= data.len())
+    }
+
+    /// The packet of a block, if it has one.
+    fn record<'a>(&mut self, block: &'a PcapBlockOwned<'a>) -> Result<Option<Record<'a>>, &'static str> {
+        match block {
+            PcapBlockOwned::LegacyHeader(header) => {
+                self.nanoseconds = header.is_nanosecond_precision();
+                self.big_endian = header.is_bigendian();
+                self.interfaces = vec![Interface {
+                    link: header.network.0 as u32 & 0xffff,
+                    ticks_per_s: if self.nanoseconds { 1e9 } else { 1e6 },
+                    offset_s: 0.0,
+                }];
+                Ok(None)
+            }
+            PcapBlockOwned::Legacy(packet) => {
+                let interface = &self.interfaces[0];
+                Ok(Some(Record {
+                    link: interface.link,
+                    interface: 0,
+                    time_s: Some(f64::from(packet.ts_sec) + f64::from(packet.ts_usec) / interface.ticks_per_s),
+                    wire_bytes: u64::from(packet.origlen.max(packet.caplen)),
+                    data: packet.data,
+                }))
+            }
+            PcapBlockOwned::NG(block) => self.block(block),
+        }
+    }
+
+    fn block<'a>(&mut self, block: &'a Block<'a>) -> Result<Option<Record<'a>>, &'static str> {
+        match block {
+            Block::SectionHeader(header) => {
+                self.big_endian = header.bom == pcap_parser::pcapng::BOM_MAGIC.swap_bytes();
+                self.blocks = true;
+                self.interfaces.clear();
+                Ok(None)
+            }
+            Block::InterfaceDescription(found) => {
+                if self.interfaces.len() >= 1 << 16 {
+                    return Err("describes too many interfaces");
+                }
+                self.interfaces.push(Interface {
+                    link: found.linktype.0 as u32 & 0xffff,
+                    ticks_per_s: ticks_per_s(found.if_tsresol),
+                    offset_s: found.if_tsoffset as f64,
+                });
+                Ok(None)
+            }
+            Block::EnhancedPacket(packet) => {
+                let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
+                let kept = packet.packet_data();
+                self.packet(packet.if_id, Some(ticks), packet.orig_len(), kept)
+                    .map(Some)
+            }
+            Block::SimplePacket(packet) => {
+                let kept = packet.data.len().min(packet.origlen as usize);
+                self.packet(0, None, packet.origlen, &packet.data[..kept]).map(Some)
+            }
+            // Its number comes as it would be in little-endian order.
+            Block::Unknown(found) if [OLD_PACKET, OLD_PACKET.swap_bytes()].contains(&found.block_type) => {
+                self.old(found.data).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The Packet Block that pcapng had until 2004 and some tools still write.
+    fn old<'a>(&self, body: &'a [u8]) -> Result<Record<'a>, &'static str> {
+        let word = |at: usize| -> Option<u32> {
+            let four: [u8; 4] = body.get(at..at + 4)?.try_into().ok()?;
+            Some(if self.big_endian {
+                u32::from_be_bytes(four)
+            } else {
+                u32::from_le_bytes(four)
+            })
+        };
+        let fields = || Some((word(0)?, word(4)?, word(8)?, word(12)?, word(16)?));
+        let (first, high, low, kept, wire) = fields().ok_or("is too short for a packet")?;
+        let interface = if self.big_endian { first >> 16 } else { first & 0xffff };
+        let data = body
+            .get(20..20 + kept as usize)
+            .ok_or("claims more bytes than it has")?;
+        self.packet(interface, Some(u64::from(high) << 32 | u64::from(low)), wire, data)
+    }
+
+    fn packet<'a>(
+        &self,
+        index: u32,
+        ticks: Option<u64>,
+        wire: u32,
+        data: &'a [u8],
+    ) -> Result<Record<'a>, &'static str> {
+        let found = self.interfaces.get(index as usize);
+        let interface = found.ok_or("comes from an interface that the file does not describe")?;
+        Ok(Record {
+            link: interface.link,
+            interface: index,
+            time_s: ticks.map(|ticks| interface.offset_s + ticks as f64 / interface.ticks_per_s),
+            wire_bytes: u64::from(wire).max(data.len() as u64),
+            data,
+        })
+    }
+}

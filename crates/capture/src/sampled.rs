@@ -1,0 +1,332 @@
+//! sFlow version 5: who sent how much payload to whom, from a sample of the packets.
+//!
+//! Each sample stands for as many packets as its own rate says, and for those whose samples were lost on the way or
+//! dropped by the agent. `sflow-parser` decodes datagrams; the sampled headers are read as those of a capture.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+
+use sflow_parser::models::record_flows::HeaderProtocol;
+use sflow_parser::models::{Address, FlowData, FlowRecord};
+use sflow_parser::{SampleData, parse_datagram};
+
+use crate::cells::Counter;
+use crate::cells::{Cells, Numbers, Row, Sum};
+use crate::ends::{Directory, End};
+use crate::interval::sampled_range;
+use crate::records::Record;
+use crate::segment::{LINK_ETHERNET, LINK_IP, decode};
+use crate::tally::sockets;
+
+/// A gap of more is an agent that started anew.
+const MOST_GAP: u32 = 1 << 16;
+
+/// Beyond so many data sources, losses of further ones are not followed.
+const MOST_SOURCES: usize = 1 << 16;
+
+/// TCP over IP version 4 with the options that Linux sends, for samples that keep no header.
+const TCP_HEADERS_BYTES: u64 = 20 + 32;
+const UDP_HEADERS_BYTES: u64 = 20 + 8;
+const IPV6_MORE_BYTES: u64 = 20;
+
+/// Sampled payload: what it stands for, and how sure that is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sampled {
+    /// Sum of payload times rate.
+    whole: f64,
+    /// Sum of the squares of that.
+    squares: f64,
+    /// Payload of the samples themselves.
+    seen: f64,
+}
+
+impl Sum for Sampled {
+    fn add(&mut self, other: &Self) {
+        self.whole += other.whole;
+        self.squares += other.squares;
+        self.seen += other.seen;
+    }
+    fn bytes(&self) -> f64 {
+        self.whole
+    }
+    fn range(&self, unit: f64) -> (f64, f64) {
+        sampled_range(self.whole, self.squares, self.seen, unit)
+    }
+}
+
+type Agent = (Option<IpAddr>, u32);
+
+/// On which side of its interfaces an agent takes samples; a packet passes both.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+enum Side {
+    In,
+    Out,
+    Unknown,
+}
+
+#[derive(Debug, Default)]
+struct Source {
+    sequence: Option<u32>,
+    drops: u32,
+}
+
+#[derive(Debug, Default)]
+struct Loss {
+    sequence: Option<u32>,
+    datagrams: u64,
+    samples: u64,
+    lost: u64,
+    dropped: u64,
+}
+
+/// What sFlow agents sampled.
+#[derive(Debug)]
+pub struct Samples {
+    ends: Directory,
+    cells: Cells<Sampled>,
+    /// Of all pairs together.
+    pooled: Sampled,
+    views: Numbers<(Agent, Side)>,
+    agents: HashMap<Agent, Loss>,
+    sources: HashMap<(Agent, u32, u32), Source>,
+    addresses: HashMap<End, IpAddr>,
+    datagrams: u64,
+    other: u64,
+    damaged: u64,
+    taken: u64,
+    ignored: u64,
+    frame_bytes: f64,
+}
+
+impl Samples {
+    /// Nothing read yet.
+    pub fn new(ends: Directory, every_s: Option<f64>) -> Self {
+        Self {
+            ends,
+            cells: Cells::new(every_s),
+            pooled: Sampled::default(),
+            views: Numbers::new(),
+            agents: HashMap::new(),
+            sources: HashMap::new(),
+            addresses: HashMap::new(),
+            datagrams: 0,
+            other: 0,
+            damaged: 0,
+            taken: 0,
+            ignored: 0,
+            frame_bytes: 0.0,
+        }
+    }
+
+    /// Reads a datagram. One that is damaged, or no sFlow version 5, is counted and left.
+    pub fn datagram(&mut self, payload: &[u8], time_s: Option<f64>) {
+        if !payload.starts_with(&[0, 0, 0, 5]) {
+            self.other += 1;
+            return;
+        }
+        let Ok(datagram) = parse_datagram(payload) else {
+            self.damaged += 1;
+            return;
+        };
+        self.datagrams += 1;
+        let address = match datagram.agent_address {
+            Address::IPv4(address) => Some(IpAddr::from(address)),
+            Address::IPv6(address) => Some(IpAddr::from(address).to_canonical()),
+            Address::Unknown => None,
+        };
+        let agent = (address, datagram.sub_agent_id);
+        if self.agents.len() < MOST_SOURCES || self.agents.contains_key(&agent) {
+            let loss = self.agents.entry(agent).or_default();
+            loss.datagrams += gap(&mut loss.sequence, datagram.sequence_number);
+        }
+        for sample in datagram.samples {
+            match sample.sample_data {
+                SampleData::FlowSample(flow) => {
+                    let source = (flow.source_id.source_type().into(), flow.source_id.index());
+                    let side = side(source.1, flow.input.value(), flow.output.value());
+                    self.lost(agent, source, flow.sequence_number, flow.drops);
+                    self.flow(agent, side, flow.sampling_rate, &flow.flow_records, time_s);
+                }
+                SampleData::FlowSampleExpanded(flow) => {
+                    let source = (flow.source_id.source_id_type, flow.source_id.source_id_index);
+                    let side = side(source.1, flow.input.value, flow.output.value);
+                    self.lost(agent, source, flow.sequence_number, flow.drops);
+                    self.flow(agent, side, flow.sampling_rate, &flow.flow_records, time_s);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Follows the numbers of a data source, and its count of samples that it could not take.
+    fn lost(&mut self, agent: Agent, source: (u32, u32), sequence: u32, drops: u32) {
+        let Some(loss) = self.agents.get_mut(&agent) else {
+            return;
+        };
+        loss.samples += 1;
+        let key = (agent, source.0, source.1);
+        if self.sources.len() >= MOST_SOURCES && !self.sources.contains_key(&key) {
+            return;
+        }
+        let first = !self.sources.contains_key(&key);
+        let state = self.sources.entry(key).or_default();
+        loss.lost += gap(&mut state.sequence, sequence);
+        let more = drops.wrapping_sub(state.drops);
+        if !first && more < MOST_GAP {
+            loss.dropped += u64::from(more);
+        }
+        state.drops = drops;
+    }
+
+    fn flow(&mut self, agent: Agent, side: Side, rate: u32, records: &[FlowRecord], time_s: Option<f64>) {
+        self.taken += 1;
+        let rate = f64::from(rate.max(1));
+        let Some(found) = records.iter().find_map(read) else {
+            self.ignored += 1;
+            return;
+        };
+        self.frame_bytes += found.frame_bytes as f64 * rate;
+        let Some((source, target)) = found.sockets else {
+            self.ignored += 1;
+            return;
+        };
+        let payload = found.payload_bytes as f64;
+        if found.payload_bytes == 0 {
+            return;
+        }
+        let pair = self.ends.pair(source, target);
+        self.addresses.insert(pair.0, source.ip());
+        self.addresses.insert(pair.1, target.ip());
+        let view = self.views.of((agent, side));
+        let whole = payload * rate;
+        let sum = Sampled {
+            whole,
+            squares: whole * whole,
+            seen: payload,
+        };
+        self.pooled.add(&sum);
+        self.cells.add(view, pair, self.cells.interval(time_s), &sum);
+    }
+
+    /// Bytes by pair: from the sender's own agent if it has one, else the receiver's, else the view that saw most.
+    pub fn rows(&self) -> Vec<Row> {
+        let rank = |view: u32, pair: (End, End)| {
+            let ((address, _), _) = self.views.keys[view as usize];
+            let is = |end: End| u8::from(address.is_some() && address == self.addresses.get(&end).copied());
+            2 * is(pair.0) + is(pair.1)
+        };
+        let scale = |view: u32| {
+            let (agent, _) = self.views.keys[view as usize];
+            self.agents.get(&agent).map_or(1.0, |loss| {
+                let taken = loss.samples.max(1) as f64;
+                (taken + (loss.lost + loss.dropped) as f64) / taken
+            })
+        };
+        // The mean of what samples stand for, by bytes: packets that carry most are large.
+        let unit = self.pooled.squares / self.pooled.whole.max(1.0);
+        self.cells.rows(&self.ends, rank, scale, unit)
+    }
+
+    /// What else there is to tell.
+    pub fn counters(&self) -> Vec<Counter> {
+        let sum = |of: fn(&Loss) -> u64| self.agents.values().map(of).sum::<u64>() as f64;
+        vec![
+            ("datagrams", self.datagrams as f64),
+            ("other_datagrams", self.other as f64),
+            ("damaged_datagrams", self.damaged as f64),
+            ("lost_datagrams", sum(|loss| loss.datagrams)),
+            ("agents", self.agents.len() as f64),
+            ("samples", self.taken as f64),
+            ("ignored_samples", self.ignored as f64),
+            ("lost_samples", sum(|loss| loss.lost)),
+            ("dropped_samples", sum(|loss| loss.dropped)),
+            ("frame_bytes", self.frame_bytes.round()),
+            ("unplaced_bytes", self.cells.unplaced_bytes),
+        ]
+    }
+}
+
+/// How many numbers were left out before this one. Far ones, and those behind, are a new start or a late datagram.
+pub(crate) fn gap(last: &mut Option<u32>, number: u32) -> u64 {
+    let missed = last.map_or(0, |last| number.wrapping_sub(last).wrapping_sub(1));
+    if missed >= u32::MAX - MOST_GAP {
+        return 0; // a datagram that others overtook
+    }
+    *last = Some(number);
+    if missed > MOST_GAP { 0 } else { u64::from(missed) }
+}
+
+fn side(source: u32, input: u32, output: u32) -> Side {
+    match (source == input, source == output) {
+        (true, false) => Side::In,
+        (false, true) => Side::Out,
+        _ => Side::Unknown,
+    }
+}
+
+struct Found {
+    frame_bytes: u64,
+    payload_bytes: u64,
+    sockets: Option<(SocketAddr, SocketAddr)>,
+}
+
+fn read(record: &FlowRecord) -> Option<Found> {
+    match &record.flow_data {
+        FlowData::SampledHeader(header) => {
+            let link = match header.protocol {
+                HeaderProtocol::EthernetIso88023 => LINK_ETHERNET,
+                HeaderProtocol::Ipv4 | HeaderProtocol::Ipv6 => LINK_IP,
+                _ => {
+                    return Some(Found {
+                        frame_bytes: header.frame_length.into(),
+                        payload_bytes: 0,
+                        sockets: None,
+                    });
+                }
+            };
+            let frame_bytes = u64::from(header.frame_length);
+            let record = Record {
+                link,
+                interface: 0,
+                time_s: None,
+                wire_bytes: frame_bytes.saturating_sub(header.stripped.into()),
+                data: &header.header,
+            };
+            let segment = decode(&record).ok().flatten();
+            Some(Found {
+                frame_bytes,
+                payload_bytes: segment.map_or(0, |segment| segment.payload_bytes),
+                sockets: segment.map(|segment| sockets(&segment)),
+            })
+        }
+        FlowData::SampledIpv4(packet) => Some(headless(
+            packet.length,
+            packet.protocol,
+            (packet.src_ip.into(), packet.src_port),
+            (packet.dst_ip.into(), packet.dst_port),
+        )),
+        FlowData::SampledIpv6(packet) => Some(headless(
+            packet.length,
+            packet.protocol,
+            (packet.src_ip.into(), packet.src_port),
+            (packet.dst_ip.into(), packet.dst_port),
+        )),
+        _ => None,
+    }
+}
+
+/// A sample that names its ends and the length of the IP packet, and nothing of its headers.
+fn headless(length: u32, protocol: u32, source: (IpAddr, u32), target: (IpAddr, u32)) -> Found {
+    let more = if source.0.is_ipv6() { IPV6_MORE_BYTES } else { 0 };
+    let headers = match protocol {
+        6 => Some(TCP_HEADERS_BYTES + more),
+        17 => Some(UDP_HEADERS_BYTES + more),
+        _ => None,
+    };
+    let socket = |(address, port): (IpAddr, u32)| SocketAddr::new(address.to_canonical(), port as u16);
+    Found {
+        frame_bytes: length.into(),
+        payload_bytes: headers.map_or(0, |headers| u64::from(length).saturating_sub(headers)),
+        sockets: headers.map(|_| (socket(source), socket(target))),
+    }
+}

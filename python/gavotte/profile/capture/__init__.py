@@ -1,1 +1,0 @@
-"""Reads capture files frame by frame, and counts each payload byte of them once."""

@@ -1,0 +1,170 @@
+"""Traffic between network addresses: what the compiled readers tell, by task."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from gavotte.errors import FormatError, GavotteError
+from gavotte.profile.gathering import Gathering, Request
+from gavotte.profile.naming import canonical_address
+from gavotte.profile.traffic import Count, Traffic
+
+Row = tuple[int, str, str, int, int, int]
+"""Interval, source, target, bytes, and the ends of the 95 % interval."""
+
+
+def keys_of(tasks: Mapping[str, str] | None) -> list[str] | None:
+    """The ends that are tasks, as the compiled readers want them.
+
+    Raises:
+        GavotteError: when one is neither an address nor an address and a port.
+    """
+    if tasks is None:
+        return None
+    try:
+        return [canonical_address(key) for key in tasks]
+    except ValueError:
+        wrong = next(key for key in tasks if not _is_end(key))
+        raise GavotteError(f"`{wrong}` is not an IP address", hint="use an IPv4 or IPv6 address") from None
+
+
+def traffic_of(
+    rows: Sequence[Row],
+    request: Request,
+    seen: Mapping[str, int | float | bool],
+    whole_s: tuple[float, float] | None = None,
+) -> Traffic:
+    """Names the tasks of rows between addresses.
+
+    Without given tasks, each unicast address is one; where all is between an address and itself, each of its services.
+
+    Raises:
+        FormatError: when no two tasks have payload between them.
+    """
+    tasks = None if request.tasks is None else {canonical_address(key): name for key, name in request.tasks.items()}
+    folded = tasks is None and any(_host(source) != _host(target) for _, source, target, *_ in rows)
+    wanted = Request(request.inputs, tasks, request.every_s, request.listen)
+    gathering = Gathering(wanted, lambda end: _task(_host(end) if folded else end))
+    for interval, source, target, size, low, high in rows:
+        gathering.add(source, target, Count(size, low, high), interval)
+    traffic = gathering.traffic(
+        seen, whole_s=whole_s, order=_by_number, others_bytes=int(seen.get("unplaced_bytes", 0))
+    )
+    if not any(count.bytes for count in traffic.counts.values()):
+        raise nothing(traffic.inputs[0], request)
+    return traffic
+
+
+class Ends:
+    """Counts between ends that Python itself read: addresses, addresses with ports, or names such as pods."""
+
+    def __init__(self, request: Request, *, by_port: bool = False) -> None:
+        """Empty counts.
+
+        Args:
+            request: whose tasks and interval hold.
+            by_port: without given tasks, a task is an address with its port, else an address.
+        """
+        self._request = request
+        self._by_port = by_port
+        tasks = request.tasks or {}
+        self._named = {canonical_address(key) if _is_end(key) else key: name for key, name in tasks.items()}
+        self._cells: dict[tuple[str, str, int], Count] = {}
+        self._gathering = Gathering(replace(request, tasks=None), self._task)
+        self.sums: dict[tuple[str, str], int] = {}
+
+    def add(self, source: str, target: str, count: Count, time_s: float | None = None) -> None:
+        """Counts what one end sent another, at a time if that is known."""
+        pair = self._end(source), self._end(target)
+        self.sums[pair] = self.sums.get(pair, 0) + count.bytes
+        key = (*pair, self._gathering.at(time_s))
+        held = self._cells.get(key)
+        self._cells[key] = count if held is None else held.plus(count)
+
+    def traffic(self, seen: Mapping[str, int | float | bool]) -> Traffic:
+        """What was counted.
+
+        Raises:
+            FormatError: when no two tasks have payload between them.
+        """
+        for (source, target, interval), count in sorted(self._cells.items()):
+            self._gathering.add(source, target, count, interval)
+        found = self._gathering.traffic(seen)
+        if self._request.tasks is not None:
+            order = tuple(dict.fromkeys(self._request.tasks.values()))
+            found = replace(found, tasks=order, complete=True)
+        if not found.attributed_bytes:
+            raise nothing(found.inputs[0], self._request)
+        return found
+
+    @classmethod
+    def best(cls, request: Request, views: Sequence[Ends]) -> Ends:
+        """Of several views of the same traffic, each pair from the one that saw most of it."""
+        merged = cls(request)
+        chosen: dict[tuple[str, str], Ends] = {}
+        for view in views:
+            for pair, size in view.sums.items():
+                if pair not in chosen or size > chosen[pair].sums[pair]:
+                    chosen[pair] = view
+        for view in views:
+            for key, count in view._cells.items():
+                if chosen[key[:2]] is view:
+                    merged._cells[key] = count
+        return merged
+
+    def _end(self, end: str) -> str:
+        """What the end is kept as: the key of its task, else its address alone."""
+        if end in self._named or (self._by_port and self._request.tasks is None):
+            return end
+        port = f"*:{end.rpartition(':')[2]}"
+        return port if port in self._named else _host(end) if _is_end(end) else end
+
+    def _task(self, end: str) -> str | None:
+        if self._request.tasks is not None:
+            return self._named.get(end)
+        return _task(end) if _is_end(end) else end.replace("/", ":")  # which no task's name may have
+
+
+def nothing(where: str, request: Request) -> FormatError:
+    """The error of a source in which no two tasks have payload between them."""
+    between, remedy = ("two addresses", "capture while the application runs")
+    if request.tasks is not None:
+        between, remedy = ("the named tasks", "profile it without names to see its addresses")
+    return FormatError(where, "", f"contains no payload between {between}", remedy)
+
+
+def _is_end(key: str) -> bool:
+    try:
+        canonical_address(key)
+    except ValueError:
+        return False
+    return True
+
+
+def _host(end: str) -> str:
+    """The address of an end, which may have a port."""
+    if end.startswith("["):
+        return end[1:].partition("]")[0]
+    return end.partition(":")[0] if end.count(":") == 1 else end
+
+
+def _task(end: str) -> str | None:
+    try:
+        address = ipaddress.ip_address(_host(end))
+    except ValueError:  # beyond what was kept
+        return None
+    broadcast = address.packed == b"\xff\xff\xff\xff"
+    return None if address.is_multicast or address.is_unspecified or broadcast else end
+
+
+def _by_number(ends: Iterable[str]) -> list[str]:
+    """Ends, IPv4 before IPv6, by number and port."""
+
+    def place(end: str) -> tuple[int, int, int]:
+        address = ipaddress.ip_address(_host(end))
+        port = end.rpartition(":")[2] if end != str(address) else ""
+        return address.version, int(address), int(port or -1)
+
+    return sorted(ends, key=place)

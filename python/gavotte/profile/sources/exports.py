@@ -1,0 +1,53 @@
+"""What flow meters export: sFlow, NetFlow and IPFIX, out of a capture of their datagrams or as they come in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from gavotte._core import Exports
+from gavotte.errors import FormatError, GavotteError
+from gavotte.profile.ends import keys_of, traffic_of
+from gavotte.profile.gathering import Request
+from gavotte.profile.listening import receive
+from gavotte.profile.traffic import Traffic
+
+_NAMES = {"sflow": "sFlow version 5", "netflow": "NetFlow version 5 or 9", "ipfix": "IPFIX"}
+
+
+def read_exports(kind: str) -> Callable[[Request], Traffic]:
+    """A reader of one kind of export: `sflow`, `netflow` or `ipfix`.
+
+    Bytes are TCP and UDP payload. sFlow: each sample's payload times its own rate, more where samples were lost
+    (gaps in their numbers) or dropped by the agent; the interval is that of the Poisson process of samples (see
+    `sampled_range` in crates/capture). Of several agents that see a pair, the sender's own counts, else the
+    receiver's, else the one that saw most. NetFlow and IPFIX: octets less headers; how many options TCP's have is not
+    known, which makes the interval, with the sampling where the meter samples.
+    """
+
+    def read(request: Request) -> Traffic:
+        exports = Exports(kind, keys_of(request.tasks), request.every_s)
+        start_s = time.time()
+        truncated = False
+        dropped = 0
+        if request.listen is not None:
+            if request.inputs:
+                raise GavotteError("files and a place to listen at were given", hint="choose one")
+            dropped = receive(request.listen, exports.datagram, request.for_s, request.ready)
+        for path in request.inputs:
+            truncated |= exports.capture(str(path))
+        counters = {key: int(value) for key, value in exports.counters()}
+        where = str(request.inputs[0]) if request.inputs else str(request.listen)
+        if not counters["datagrams"]:
+            told = f"; it has {counters['other_datagrams']} of other kinds" if counters["other_datagrams"] else ""
+            raise FormatError(where, "", f"contains no {_NAMES[kind]} datagram", f"check exporter and port{told}")
+        if counters["damaged_datagrams"] >= counters["datagrams"]:
+            raise FormatError(
+                where, "", f"all {_NAMES[kind]} datagrams are damaged", "capture them whole: tcpdump -s 0"
+            )
+        seen: dict[str, int | float | bool] = {**counters, "truncated": truncated}
+        if request.listen is not None:
+            seen["socket_drops"] = dropped
+        return traffic_of(exports.rows(), request, seen, (start_s, time.time()) if request.listen else None)
+
+    return read

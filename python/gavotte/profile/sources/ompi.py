@@ -1,0 +1,68 @@
+"""What Open MPI's monitoring component counted: the bytes that each rank sent each other one, collectives taken apart.
+
+    mpirun --mca pml_monitoring_enable 2 --mca pml_monitoring_enable_output 3 --mca pml_monitoring_filename job ...
+
+leaves a file a rank, `job.0.prof` and so on. Lines `E` are the program's own messages, `I` those that collectives
+are made of, `S` and `R` what one-sided operations put and got; all are bytes between two ranks. What follows
+(`C`, `D`) counts collectives once more, as their callers see them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gavotte.errors import FormatError
+from gavotte.formats.reading import read_text
+from gavotte.profile.gathering import Gathering, Request, of_ranks
+from gavotte.profile.traffic import Count, Traffic
+
+_LINE = re.compile(r"([EISR])\t(\d{1,9})\t(\d{1,9})\t(\d{1,19}) bytes\t(\d{1,19}) msgs sent(\t[0-9,]*)?")
+_KINDS = {"E": "message_bytes", "I": "collective_bytes", "S": "put_bytes", "R": "get_bytes"}
+MOST_RANKS = 1 << 20
+
+
+def read_ompi(request: Request) -> Traffic:
+    """Reads the files that the ranks of one run left.
+
+    Returns:
+        The Traffic. It has `seen` `ranks`, the bytes of messages, collectives, puts and gets, and `missing_ranks`,
+        whose file is not among the inputs, so that what they sent is not known.
+
+    Raises:
+        FormatError: when a file is none of the component's, or two are the same rank's.
+    """
+    sums: dict[tuple[int, int], int] = {}
+    kinds = dict.fromkeys(_KINDS.values(), 0)
+    told: dict[int, str] = {}
+    highest = -1
+    for path in map(str, request.inputs):
+        lines = read_text(path).splitlines()
+        if not any(line.startswith(("# POINT TO POINT", "# COLLECTIVES")) for line in lines):
+            remedy = "use *.prof of pml_monitoring_enable_output 3"
+            raise FormatError(path, "", "is no output of Open MPI's monitoring", remedy)
+        own = set()
+        for number, line in enumerate(lines, 1):
+            if not line.startswith(("E\t", "I\t", "S\t", "R\t")):
+                continue
+            found = _LINE.fullmatch(line)
+            if found is None or max(int(found[2]), int(found[3])) >= MOST_RANKS:
+                raise FormatError(path, f"line {number}", "is not `kind rank rank bytes messages`", "run it again")
+            rank, other, size = int(found[2]), int(found[3]), int(found[4])
+            own.add(rank)
+            highest = max(highest, rank, other)
+            pair = (other, rank) if found[1] == "R" else (rank, other)
+            sums[pair] = sums.get(pair, 0) + size
+            kinds[_KINDS[found[1]]] += size
+        if len(own) > 1:
+            raise FormatError(path, "", f"is of several ranks: {sorted(own)[:3]}", "name the files one by one")
+        for rank in own:
+            if rank in told:
+                raise FormatError(path, "", f"is rank {rank}'s, as {told[rank]} is", "name each rank's file once")
+            told[rank] = path
+    if not any(sums.values()):
+        raise FormatError(str(request.inputs[0]), "", "has no bytes between two ranks", "monitor a run that sends")
+    gathering = Gathering(of_ranks(request, highest + 1))
+    for (source, target), size in sorted(sums.items()):
+        gathering.add(str(source), str(target), Count.exact(size))
+    missing = highest + 1 - len(told)
+    return gathering.traffic({"ranks": highest + 1, "missing_ranks": missing, **kinds})

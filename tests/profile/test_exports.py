@@ -1,0 +1,218 @@
+"""sFlow, NetFlow and IPFIX as real meters export them, damaged ones, and what comes over UDP."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
+from tests.profile.recording import METERS, available, ethernet, record, write
+from tests.profile.test_fuzz import mutate
+from tests.shell import GAVOTTE, gavotte
+
+from gavotte.errors import GavotteError
+from gavotte.profile import Traffic, profile, read_tasks
+
+HERE = Path(__file__).parent / "recorded"
+EXAMPLE = Path(__file__).parents[2] / "python" / "gavotte" / "demo" / "pagerank"
+SHARED = Path(__file__).parents[3] / "shared" / "data" / "sflow" / "sflow.pcap"
+TASKS = read_tasks(EXAMPLE / "ranks.hosts")
+KIND = {"sflow": "sflow", "5": "netflow", "9": "netflow", "10": "ipfix"}
+
+
+def source_of(meter: str) -> str:
+    return KIND[METERS[meter][1]]
+
+
+def read(meter: str, path: Path | None = None, **options: Any) -> Traffic:
+    return profile(source_of(meter), path or HERE / f"{meter}.pcap.gz", TASKS, name="job", **options).traffic
+
+
+@pytest.fixture(scope="module")
+def exact() -> Traffic:
+    return profile("pcap", EXAMPLE / "pagerank.pcap.gz", TASKS, name="job").traffic
+
+
+@pytest.mark.parametrize("meter", sorted(set(METERS) - {"pmacctd-sflow"}))
+def test_flow_meters_tell_what_the_capture_holds(meter: str, exact: Traffic) -> None:
+    """They count retransmissions as well, and headers are taken off by an estimate: 0.1 % in all here."""
+    found = read(meter)
+    assert found.bytes == pytest.approx(exact.bytes, rel=1e-3)
+    wanted = exact.to_numpy()
+    large = wanted > 1e6
+    assert np.all(0.997 * found.to_numpy("low_bytes")[large] <= wanted[large])
+    assert np.all(found.to_numpy("high_bytes")[large] >= 0.998 * wanted[large])
+    assert found.unattributed_bytes == 0
+    assert found.seen["damaged_datagrams"] == found.seen["untold_sets"] == 0
+
+
+def test_sflow_holds_the_truth_in_its_interval(exact: Traffic) -> None:
+    found = read("pmacctd-sflow")
+    wanted, low, high = exact.to_numpy(), found.to_numpy("low_bytes"), found.to_numpy("high_bytes")
+    sampled = found.to_numpy() > 0
+    held = (low <= wanted) & (wanted <= high)
+    assert held[sampled].mean() >= 0.9
+    assert low.sum() <= exact.bytes <= high.sum()
+    assert found.bytes == pytest.approx(exact.bytes, rel=0.2)
+    assert (found.seen["lost_samples"], found.seen["dropped_samples"]) == (0, 0)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the shared data are not here")
+def test_sflow_agrees_with_other_readers() -> None:
+    """28,359,940 frame bytes by sfcapd; 28,000,000 payload bytes were sent to one port of loopback."""
+    found = profile("sflow", SHARED, name="job").traffic
+    assert found.seen["frame_bytes"] == 28_359_940
+    count = found.counts["127.0.0.1", "127.0.0.1:15001"]
+    assert count.low_bytes <= 28_000_000 <= count.high_bytes
+    named = profile("sflow", SHARED, {"127.0.0.1:15001": "server", "127.0.0.1": "client"}, name="job").traffic
+    assert named.counts == {("client", "server"): count}
+
+
+@pytest.mark.skipif(shutil.which("sfcapd") is None, reason="sfcapd is not installed")
+def test_sfcapd_reads_the_same_frames(tmp_path: Path) -> None:
+    found = read("pmacctd-sflow")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    other = subprocess.Popen(
+        ["sfcapd", "-b", "127.0.0.1", "-p", str(port), "-l", str(tmp_path)], stderr=subprocess.DEVNULL
+    )
+    try:
+        replay(HERE / "pmacctd-sflow.pcap.gz", port, wait_s=2.0)
+    finally:
+        other.terminate()
+        other.wait(10)
+    files = [each for each in tmp_path.iterdir() if each.name.startswith("nfcapd")]
+    told = subprocess.run(
+        ["nfdump", "-r", files[0], "-o", "fmt:%byt", "-q", "-N"], capture_output=True, text=True, check=True
+    )
+    assert sum(map(int, told.stdout.split())) == found.seen["frame_bytes"]
+
+
+def datagrams(path: Path) -> list[bytes]:
+    content = gzip.decompress(path.read_bytes())
+    found, at = [], 24
+    while at < len(content):
+        kept = struct.unpack_from("=I", content, at + 8)[0]
+        found.append(content[at + 16 + 28 : at + 16 + kept])
+        at += 16 + kept
+    return found
+
+
+def replay(path: Path, port: int, *, wait_s: float = 0.0) -> None:
+    import time
+
+    time.sleep(wait_s)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for payload in datagrams(path):
+            sock.sendto(payload, ("127.0.0.1", port))
+            time.sleep(0.001)
+    time.sleep(wait_s)
+
+
+@pytest.mark.parametrize("meter", ["pmacctd-sflow", "softflowd-9", "pmacctd-10"])
+@pytest.mark.parametrize("how", ["stopped", "timed"])
+def test_listening_gives_what_the_file_gives(tmp_path: Path, meter: str, how: str) -> None:
+    if how == "timed" and meter != "softflowd-9":
+        pytest.skip("one kind is enough")
+    words = ["profile", source_of(meter), "--listen", "127.0.0.1:0", "--tasks", str(EXAMPLE / "ranks.hosts"), "--json"]
+    words += ["--for", "3"] if how == "timed" else []
+    with subprocess.Popen([GAVOTTE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as listener:
+        assert listener.stderr is not None
+        where = listener.stderr.readline().split(";")[0].split()[-1]
+        replay(HERE / f"{meter}.pcap.gz", int(where.rpartition(":")[2]), wait_s=0.2)
+        if how == "stopped":
+            listener.send_signal(signal.SIGINT)
+        told, _ = listener.communicate(timeout=30)
+    assert listener.returncode == 0
+    found = json.loads(told)
+    assert found["attributed_bytes"] == read(meter).attributed_bytes
+    assert found["report"]["socket_drops"] == 0
+
+
+def test_what_is_lost_is_told_and_made_up_for(tmp_path: Path, exact: Traffic) -> None:
+    every = datagrams(HERE / "pmacctd-sflow.pcap.gz")
+    kept = [each for number, each in enumerate(every) if number % 3 != 1]
+    write(tmp_path / "lossy.pcap", [(1.0, each, ("127.0.0.1", 9)) for each in kept])
+    found = read("pmacctd-sflow", tmp_path / "lossy.pcap")
+    assert found.seen["lost_datagrams"] == pytest.approx(len(every) - len(kept), abs=1)
+    assert found.seen["lost_samples"] > 0
+    assert found.bytes == pytest.approx(exact.bytes, rel=0.25)
+    assert found.bytes > 1.3 * found.seen["frame_bytes"] * 0.9
+
+
+def test_a_series_adds_up_to_the_whole() -> None:
+    whole = read("softflowd-9")
+    series = read("softflowd-9", every_s=1.0)
+    assert len(series.spans) >= 3
+    assert series.bytes == pytest.approx(whole.bytes, rel=1e-6)
+    assert all(span.end_s - span.start_s == 1.0 for span in series.spans if span.start_s and span.end_s)
+
+
+def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    for source, words, told in (
+        ("sflow", [HERE / "pmacctd-9.pcap.gz"], "contains no sFlow version 5 datagram"),
+        ("ipfix", [HERE / "pmacctd-9.pcap.gz"], "contains no IPFIX datagram; check exporter and port; it has 38"),
+        ("netflow", [EXAMPLE / "pagerank.pcap.gz"], "contains no NetFlow version 5 or 9 datagram"),
+        ("netflow", [], "nothing to read by netflow; name at least one file, or where to listen"),
+        ("sflow", ["--listen", "vm1:99"], "`vm1:99` is no place to listen at; use e.g. 0.0.0.0:6343"),
+        ("sflow", ["--listen", "192.0.2.1:99", "--for", "1"], "cannot listen at 192.0.2.1:99"),
+        ("sflow", ["x.pcap", "--listen", "127.0.0.1:0"], "files and a place to listen at were given"),
+        ("pcap", [EXAMPLE / "pagerank.pcap.gz", "--every", "0"], "an interval of 0.0 s makes no series"),
+    ):
+        result = gavotte("profile", source, *map(str, words), cwd=tmp_path)
+        assert result.returncode == 1
+        assert told in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+def test_bytes_of_others_are_kept_apart(exact: Traffic) -> None:
+    few = dict(list(TASKS.items())[:4])
+    for source, path in (("pcap", EXAMPLE / "pagerank.pcap.gz"), ("ipfix", HERE / "pmacctd-10.pcap.gz")):
+        found = profile(source, path, few, name="job").traffic
+        assert found.bytes == pytest.approx(exact.bytes, rel=1e-3)
+        assert found.unattributed_bytes == sum(found.strangers.values()) > 0
+        assert all(not (s in few.values() and t in few.values()) for s, t in found.strangers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("meter", sorted(METERS))
+def test_a_meter_of_today_exports_the_same(tmp_path: Path, meter: str, exact: Traffic) -> None:
+    if not available(meter):
+        pytest.skip(f"{METERS[meter][0]} is not installed")
+    tmp_path.chmod(0o755)
+    capture = tmp_path / "plain.pcap"
+    capture.write_bytes(ethernet(gzip.decompress((EXAMPLE / "pagerank.pcap.gz").read_bytes())))
+    if os.geteuid() != 0:
+        pytest.skip("meters want root")
+    assert record(meter, capture, tmp_path / "found.pcap", rate=5) > 0
+    found = read(meter, tmp_path / "found.pcap")
+    assert found.bytes == pytest.approx(exact.bytes, rel=0.1 if meter.endswith("sflow") else 1e-3)
+
+
+@examples(200)
+@given(data=st.data(), meter=st.sampled_from(sorted(METERS)), damage=st.booleans())
+def test_mutated_exports(tmp_path: Path, data: st.DataObject, meter: str, damage: bool) -> None:
+    """Whatever comes: a profile, or one line that says what is wrong."""
+    some = datagrams(HERE / f"{meter}.pcap.gz")[:4]
+    if damage:
+        some = [mutate(data, each) for each in some]
+    write(tmp_path / "fuzz.pcap", [(1.0, each, ("127.0.0.1", 9)) for each in some])
+    try:
+        found = profile(source_of(meter), tmp_path / "fuzz.pcap", name="fuzz", min_bytes=0).traffic
+        assert found.bytes == found.attributed_bytes + found.unattributed_bytes
+    except GavotteError as error:
+        assert "\n" not in str(error)
+        assert len(str(error)) < 400
