@@ -23,6 +23,7 @@ from gavotte.formats.topology import read_topology
 from gavotte.lab.state import new_record, read_state
 from gavotte.measure.journal import Journal
 from gavotte.measure.results import Results
+from gavotte.profile.gathering import Request
 from gavotte.profile.naming import read_tasks
 from gavotte.profile.sources.mpip import read_mpip
 from gavotte.profile.sources.pcap import read_pcap
@@ -216,6 +217,6 @@ _READERS: dict[str, Callable[[str], object]] = {
     "f2.csv": lambda path: list(read_csv(path)),
     "b.csv": read_byte_matrix,
     ".npz": read_history,
-    ".pcap": lambda path: read_pcap([path]),
-    ".mpiP": lambda path: read_mpip([path]),
+    ".pcap": lambda path: read_pcap(Request([path])),
+    ".mpiP": lambda path: read_mpip(Request([path])),
 }

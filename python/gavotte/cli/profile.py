@@ -13,7 +13,23 @@ from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.formats.app import write_app
 from gavotte.formats.names import label_of
 from gavotte.formats.rates import format_bytes
-from gavotte.profile import NOISE_SHARE, SOURCES, Profile, Source, parse_task, read_tasks
+from gavotte.profile import (
+    CHANGED_SHARE,
+    DAY_S,
+    NOISE_SHARE,
+    SOURCES,
+    Profile,
+    Source,
+    Traffic,
+    app_of,
+    compare,
+    merge,
+    parse_task,
+    phases,
+    predict,
+    read_profile,
+    read_tasks,
+)
 from gavotte.profile import profile as profile_traffic
 
 STRANGERS_SHOWN = 100
@@ -149,6 +165,7 @@ def _document(found: Profile) -> dict[str, object]:
         "unattributed": [
             {"source": source, "target": target, "bytes": size} for (source, target), size in _largest(found)
         ],
+        **_series(found.traffic),
         "app": found.app.model_dump(exclude_none=True),
         "report": found.report,
     }
@@ -176,6 +193,16 @@ def _warn_of_little(found: Profile) -> None:
         others = found.traffic.unattributed_bytes
         why = f"; {format_bytes(others)} are of others: are all tasks named?" if others > size_bytes else ""
         note(f"warning: only {format_bytes(size_bytes)} between tasks, too little to place by{why}")
+
+
+def _series(traffic: Traffic) -> dict[str, object]:
+    if len(traffic.spans) < 2:
+        return {}
+    spans = [
+        {"start_s": span.start_s, "end_s": span.end_s, "pairs": Traffic((), traffic.tasks, (span,)).to_records()}
+        for span in traffic.spans
+    ]
+    return {"series": spans, "phases": [{"first": first, "end": end} for first, end in phases(traffic)]}
 
 
 def _largest(found: Profile) -> list[tuple[tuple[str, str], int]]:
@@ -208,3 +235,78 @@ for _key, _source in SOURCES.items():
     profile.command(_key, help=_source.help, epilog=f"Example: gavotte profile {_key} FILE -o app.app.toml")(
         _command(_key, _source)
     )
+
+Profiles = Annotated[
+    list[Path], typer.Argument(help="Apps, or what `gavotte profile --json` printed.", metavar="PROFILE...")
+]
+Other = Annotated[Path, typer.Argument(help="An App, or what `gavotte profile --json` printed.", metavar="PROFILE")]
+
+
+@profile.command(epilog="Example: gavotte profile diff monday.app.toml today.app.toml")
+def diff(
+    first: Other,
+    second: Other,
+    threshold: Annotated[
+        float, typer.Option("--threshold", help="Share of bytes that may move.", min=0, max=1, metavar="SHARE")
+    ] = CHANGED_SHARE,
+    as_json: Json = False,
+) -> None:
+    """Tell whether an application's pattern has changed: exit status 1 if so, 0 if not."""
+    found = compare(read_profile(first), read_profile(second), threshold=threshold)
+    if as_json:
+        keys = ("source", "target", "first_share", "second_share")
+        rows = [dict(zip(keys, row, strict=True)) for row in found.pairs]
+        moved = {"changed": found.changed, "moved_share": found.moved_share, "volume_ratio": found.volume_ratio}
+        emit_json({**moved, "threshold": threshold, "pairs": rows})
+    else:
+        rows_shown = [[source, target, f"{a:.1%}", f"{b:.1%}"] for source, target, a, b in found.pairs[:10]]
+        emit_table(["from", "to", "first", "second"], rows_shown, words=["to"])
+        verdict = "changed" if found.changed else "not changed"
+        note(
+            f"{found.moved_share:.1%} of the bytes moved, threshold {threshold:.1%}: {verdict}; "
+            f"volume times {found.volume_ratio:.3g}"
+        )
+    if found.changed:
+        raise typer.Exit(1)
+
+
+@profile.command("merge", epilog="Example: gavotte profile merge run1.json run2.json -o job.app.toml")
+def merge_runs(
+    runs: Profiles,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write the App to this file.", metavar="A.app.toml")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the application.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Merge several runs of an application: the mean of each pair, its interval from the least to the most."""
+    traffic = merge([read_profile(each) for each in runs])
+    found = app_of(traffic, name=name or label_of(runs[0].name.split(".")[0]))
+    if output is not None:
+        write_app(output, found.app)
+    if as_json:
+        emit_json(_document(found))
+        return
+    _show(found)
+    if output is not None:
+        note(f"wrote {output}")
+
+
+@profile.command("predict", epilog="Example: gavotte profile predict week.json")
+def predict_next(
+    series: Annotated[Path, typer.Argument(help="What `gavotte profile --every --json` printed.", metavar="SERIES")],
+    day: Annotated[
+        float, typer.Option("--day", help="After how long the traffic repeats.", min=0, metavar="SECONDS")
+    ] = DAY_S,
+    as_json: Json = False,
+) -> None:
+    """Predict the next interval from the previous one and the same time of day, with the error on the series itself."""
+    found = predict(read_profile(series), day_s=day)
+    pairs = sorted(found.pairs.items(), key=lambda item: -item[1])
+    if as_json:
+        rows = [{"source": source, "target": target, "bytes": size} for (source, target), size in pairs]
+        emit_json({"method": found.method, "errors": found.errors, "tested": found.tested, "pairs": rows})
+        return
+    emit_table(["from", "to", "bytes"], [[*pair, format_bytes(size)] for pair, size in pairs[:10]], words=["to"])
+    errors = ", ".join(f"{name} {error:.1%} of {found.tested[name]}" for name, error in found.errors.items())
+    note(f"by {found.method}; bytes that went elsewhere than predicted, on the series itself: {errors}")

@@ -18,13 +18,17 @@ def shim(
     mpicc: Annotated[
         str, typer.Option("--mpicc", help="C compiler of the MPI that the program uses.", metavar="COMMAND")
     ] = "mpicc",
+    count: Annotated[
+        bool, typer.Option("--count", help="Build the library that counts bytes for `gavotte profile pmpi` instead.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Build a library that, when preloaded, runs an unchanged MPI program's collectives along given trees."""
     from gavotte.collective import build_shim
 
-    build_shim(output, mpicc=mpicc)
+    build_shim(output, mpicc=mpicc, counting=count)
     if as_json:
         emit_json({"output": str(output)})
         return
-    note(f"wrote {output}; usage: set LD_PRELOAD={output.absolute()} and GAVOTTE_TREES=trees.txt for every rank")
+    variable = "GAVOTTE_COUNTS=job" if count else "GAVOTTE_TREES=trees.txt"
+    note(f"wrote {output}; usage: set LD_PRELOAD={output.absolute()} and {variable} for every rank")

@@ -14,12 +14,14 @@ from gavotte.errors import GavotteError, UnsupportedError
 DEADLINE_S = 120.0
 
 
-def build_shim(output: str | Path, *, mpicc: str = "mpicc") -> None:
-    """Builds `shim.c` for one MPI library.
+def build_shim(output: str | Path, *, mpicc: str = "mpicc", counting: bool = False) -> None:
+    """Builds `shim.c`, or `counting.c`, for one MPI library.
 
     Args:
         output: the shared library to write, whole or not at all.
         mpicc: the MPI's C compiler and its options, as `mpicc.mpich`; the library fits this MPI alone.
+        counting: build the library that counts who sends whom how many bytes, instead of the one that runs
+            collectives along trees.
 
     Raises:
         UnsupportedError: when there is no such compiler.
@@ -29,7 +31,7 @@ def build_shim(output: str | Path, *, mpicc: str = "mpicc") -> None:
     if not target.parent.is_dir():
         raise GavotteError(f"{output}: no such folder", hint="create the folder, or name another file")
     with (
-        resources.as_file(resources.files("gavotte.collective") / "shim.c") as source,
+        resources.as_file(resources.files("gavotte.collective") / ("counting.c" if counting else "shim.c")) as source,
         tempfile.TemporaryDirectory(prefix=".shim-", dir=target.parent) as aside,
     ):
         made = Path(aside) / target.name

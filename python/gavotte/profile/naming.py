@@ -131,7 +131,7 @@ def read_tasks(path: str | Path, names: Names = address) -> dict[str, str]:
     Raises:
         FormatError: naming the line and the remedy.
     """
-    if names is address and Path(path).suffix == ".toml":
+    if names.kind in (address.kind, process.kind) and Path(path).suffix == ".toml":
         return {names.canonical(host.address): host.name for host in read_inventory(path).host}
     tasks: dict[str, str] = {}
     for number, line in enumerate(read_text(path).splitlines(), start=1):

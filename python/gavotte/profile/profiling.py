@@ -11,6 +11,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import FORMAT, App
 from gavotte.formats.reading import validate
 from gavotte.profile.gathering import Request
+from gavotte.profile.series import by_phase
 from gavotte.profile.sources import SOURCES
 from gavotte.profile.traffic import Traffic
 
@@ -111,7 +112,7 @@ def profile(
 def app_of(
     traffic: Traffic, *, name: str, cpus: float = 1.0, memory_bytes: int = 0, min_bytes: int | None = None
 ) -> Profile:
-    """Makes an App of Traffic. Arguments and errors are those of `profile`."""
+    """Makes an App of Traffic, with the phases of a series. Arguments and errors are those of `profile`."""
     pairs = {pair: count.bytes for pair, count in traffic.counts.items() if pair[0] != pair[1]}
     largest = max(pairs.values(), default=0)
     least = max(math.ceil(largest * NOISE_SHARE) if min_bytes is None else min_bytes, 0)
@@ -130,7 +131,12 @@ def app_of(
             for task in traffic.tasks
             if traffic.complete or task in busy
         ],
-        "transfer": [{"source": s, "target": t, "bytes": size} for (s, t), size in kept.items()],
+        "transfer": [
+            {"source": pair[0], "target": pair[1], "bytes": sums[pair].bytes, "phase": number}
+            for number, sums in enumerate(by_phase(traffic) if len(traffic.spans) > 1 else [traffic.counts])
+            for pair in kept
+            if pair in sums and sums[pair].bytes
+        ],
     }
     return Profile(
         app=validate(App, content, where),

@@ -15,6 +15,7 @@ from gavotte.profile.sources.mpip import read_mpip
 from gavotte.profile.sources.nccl import read_nccl
 from gavotte.profile.sources.ompi import read_ompi
 from gavotte.profile.sources.pcap import read_pcap
+from gavotte.profile.sources.pmpi import read_pmpi
 from gavotte.profile.sources.spark import read_spark
 from gavotte.profile.traffic import Traffic
 
@@ -80,6 +81,12 @@ SOURCES: dict[str, Source] = {
         rank,
         "Read what Open MPI's monitoring component counted: ranks become tasks.",
         "The *.prof files of all ranks of one run.",
+    ),
+    "pmpi": Source(
+        read_pmpi,
+        rank,
+        "Read what the counting shim saw of an MPI program: ranks become tasks.",
+        "The *.pmpi files of all ranks of one run.",
     ),
     "spark": Source(
         read_spark,

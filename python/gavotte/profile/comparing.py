@@ -1,0 +1,132 @@
+"""Several profiles of one application: whether they show the same pattern, and what they say together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gavotte.errors import FormatError, GavotteError
+from gavotte.formats.app import App, read_app
+from gavotte.formats.reading import parse_json, read_text
+from gavotte.profile.traffic import Count, Span, Traffic
+
+CHANGED_SHARE = 0.1
+"""A pattern of which a tenth or more of the bytes go elsewhere has changed: less moves completion times by less."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How two profiles differ.
+
+    Attributes:
+        moved_share: of all bytes, how many go between other pairs, when both profiles are brought to one volume; pairs
+            count by how far apart their intervals are.
+        volume_ratio: bytes of the second by those of the first.
+        pairs: (source, target, share of the first, share of the second), the largest difference first.
+        changed: whether `moved_share` is above the threshold.
+    """
+
+    moved_share: float
+    volume_ratio: float
+    pairs: list[tuple[str, str, float, float]]
+    changed: bool
+
+
+def compare(first: Traffic, second: Traffic, *, threshold: float = CHANGED_SHARE) -> Difference:
+    """Tells whether an application's pattern has changed between two profiles.
+
+    Raises:
+        GavotteError: when one has no bytes between two tasks.
+    """
+    ours, theirs = _between(first), _between(second)
+    whole, other = (sum(count.bytes for count in each.values()) for each in (ours, theirs))
+    for total, traffic in ((whole, first), (other, second)):
+        if not total:
+            raise GavotteError(f"{traffic.inputs[0]}: has no bytes between two tasks", hint="compare others")
+    none = Count.exact(0)
+    moved = 0.0
+    rows = []
+    for pair in {**ours, **theirs}:
+        a = [each / whole for each in ours.get(pair, none)]
+        b = [each / other for each in theirs.get(pair, none)]
+        moved += max(a[1] - b[2], b[1] - a[2], 0.0)
+        rows.append((*pair, a[0], b[0]))
+    rows.sort(key=lambda row: (-abs(row[2] - row[3]), row[:2]))
+    share = moved / 2
+    return Difference(share, other / whole, rows, share > threshold)
+
+
+def _between(traffic: Traffic) -> dict[tuple[str, str], Count]:
+    return {pair: count for pair, count in traffic.counts.items() if pair[0] != pair[1]}
+
+
+def merge(runs: Sequence[Traffic]) -> Traffic:
+    """What several runs of an application say together: each pair's mean, its interval from the least to the most.
+
+    Raises:
+        GavotteError: when there are none.
+    """
+    if not runs:
+        raise GavotteError("nothing to merge", hint="name two or more profiles")
+    counts = [run.counts for run in runs]
+    none = Count.exact(0)
+    merged = {}
+    for pair in {pair: None for each in counts for pair in each}:
+        seen = [each.get(pair, none) for each in counts]
+        mean = round(sum(each.bytes for each in seen) / len(seen))
+        merged[pair] = Count(mean, min(each.low_bytes for each in seen), max(each.high_bytes for each in seen))
+    return Traffic(
+        inputs=tuple(where for run in runs for where in run.inputs),
+        tasks=tuple(dict.fromkeys(task for run in runs for task in run.tasks)),
+        spans=(Span(None, None, merged),),
+        complete=all(run.complete for run in runs),
+        unattributed_bytes=round(sum(run.unattributed_bytes for run in runs) / len(runs)),
+        seen={"runs": len(runs)},
+    )
+
+
+def read_profile(path: str | Path) -> Traffic:
+    """Reads what `gavotte profile --json` printed, with intervals and series, or an App, taken as exact.
+
+    Raises:
+        FormatError: naming file, field and remedy.
+    """
+    if Path(path).suffix == ".toml":
+        return _of_app(read_app(path), str(path))
+    content = parse_json(read_text(path), str(path))
+    if not isinstance(content, dict) or "pairs" not in content:
+        return _of_app(read_app(path), str(path))
+    spans = content.get("series") or [{"start_s": None, "end_s": None, "pairs": content["pairs"]}]
+    try:
+        read = [Span(_time(each["start_s"]), _time(each["end_s"]), _pairs(each["pairs"])) for each in spans]
+        named = [str(task["name"]) for task in content["app"]["task"]]
+        unattributed = int(content.get("unattributed_bytes", 0))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        remedy = "use what `gavotte profile --json` printed"
+        raise FormatError(str(path), "", "is no profile", remedy) from None
+    tasks = dict.fromkeys([*named, *(task for span in read for pair in span.counts for task in pair)])
+    return Traffic((str(path),), tuple(tasks), tuple(read), unattributed_bytes=unattributed)
+
+
+def _of_app(app: App, path: str) -> Traffic:
+    sums: dict[tuple[str, str], Count] = {}
+    for each in app.transfer:
+        pair = each.source, each.target
+        sums[pair] = sums.get(pair, Count.exact(0)).plus(Count.exact(each.bytes))
+    return Traffic((path,), tuple(task.name for task in app.task), (Span(None, None, sums),))
+
+
+def _time(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _pairs(rows: Any) -> dict[tuple[str, str], Count]:
+    found = {}
+    for row in rows:
+        count = Count(int(row["bytes"]), int(row["low_bytes"]), int(row["high_bytes"]))
+        if not 0 <= count.low_bytes <= count.bytes <= count.high_bytes <= 1 << 70:
+            raise ValueError
+        found[str(row["source"]), str(row["target"])] = count
+    return found

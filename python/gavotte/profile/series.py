@@ -1,0 +1,173 @@
+"""An application over time: its major phases, and what its next interval will bring (Choreo, sections 2.1 and 7.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gavotte.errors import GavotteError
+from gavotte.profile.traffic import Count, Span, Traffic
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+MOST_INTERVALS = 4000
+"""Change points are sought in so many intervals at most: the search takes the square of them."""
+LARGEST_PAIRS = 1000
+"""The pairs that carry most are looked at for change points."""
+DAY_S = 86_400.0
+PREDICTORS = ("previous", "time-of-day", "combined")
+
+
+def phases(traffic: Traffic) -> list[tuple[int, int]]:
+    """Where the pattern of a series changes for good.
+
+    The intervals are split where that lowers the squared distance of each interval's matrix (square roots of bytes,
+    whose noise does not grow with them) to its phase's mean by more than a penalty of 3 sigma^2 log(n) a pair that
+    moves; sigma is the median difference of neighbours. The best split is found exactly, by dynamic programming.
+
+    Returns:
+        First interval and the one behind the last, of each phase in order.
+
+    Raises:
+        GavotteError: when there are more than `MOST_INTERVALS`.
+    """
+    import numpy as np
+
+    n = len(traffic.spans)
+    if n > MOST_INTERVALS:
+        raise GavotteError(f"{n} intervals are too many for phases", hint="use longer ones")
+    largest = sorted(traffic.counts.items(), key=lambda item: -item[1].bytes)[:LARGEST_PAIRS]
+    if n < 2 or not largest:
+        return [(0, n)]
+    values = np.sqrt(matrix_of([pair for pair, _ in largest], traffic.spans))
+    # Of each pair apart, so that a pair that never changes brings no penalty: its own noise decides.
+    noise = float((np.median(np.abs(np.diff(values, axis=0)), axis=0) ** 2).sum()) / (2 * 0.6745**2)
+    spread = float(((values - values.mean(axis=0)) ** 2).sum())
+    penalty = max(3 * noise * math.log(n), spread * 1e-3, 1e-9)
+    sums = np.vstack([np.zeros(values.shape[1]), np.cumsum(values, axis=0)])
+    squares = np.concatenate([[0.0], np.cumsum((values**2).sum(axis=1))])
+    best = np.full(n + 1, math.inf)
+    best[0], before = -penalty, [0] * (n + 1)
+    for end in range(1, n + 1):
+        starts = np.arange(end)
+        within = ((sums[end] - sums[:end]) ** 2).sum(axis=1) / (end - starts)
+        costs = best[:end] + squares[end] - squares[:end] - within + penalty
+        before[end] = int(np.argmin(costs))
+        best[end] = costs[before[end]]
+    found, end = [], n
+    while end > 0:
+        found.append((before[end], end))
+        end = before[end]
+    return found[::-1]
+
+
+def by_phase(traffic: Traffic) -> list[dict[tuple[str, str], Count]]:
+    """Bytes of each pair in each phase, without phases in which nothing is sent."""
+    found = [_sum(traffic.spans[first:end]) for first, end in phases(traffic)]
+    return [sums for sums in found if any(count.bytes for count in sums.values())]
+
+
+def _sum(spans: Sequence[Span]) -> dict[tuple[str, str], Count]:
+    sums: dict[tuple[str, str], Count] = {}
+    for span in spans:
+        for pair, count in span.counts.items():
+            sums[pair] = sums[pair].plus(count) if pair in sums else count
+    return sums
+
+
+def matrix_of(pairs: Sequence[tuple[str, str]], spans: Sequence[Span]) -> npt.NDArray[np.float64]:
+    """(intervals, pairs) bytes."""
+    import numpy as np
+
+    at = {pair: index for index, pair in enumerate(pairs)}
+    values = np.zeros((len(spans), len(pairs)))
+    for row, span in enumerate(spans):
+        for pair, count in span.counts.items():
+            if pair in at:
+                values[row, at[pair]] = count.bytes
+    return values
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the interval behind the last will bring.
+
+    Attributes:
+        pairs: (source, target) to bytes, by the predictor that did best.
+        method: its name, one of `PREDICTORS`.
+        errors: of each predictor on the series itself: the mean, over intervals, of the bytes that it put to the wrong
+            pair or missed, as a share of those sent. Missing where the series is too short for it.
+        tested: how many intervals each was tested on.
+    """
+
+    pairs: Mapping[tuple[str, str], int]
+    method: str
+    errors: Mapping[str, float]
+    tested: Mapping[str, int]
+
+
+def predict(traffic: Traffic, *, day_s: float = DAY_S) -> Prediction:
+    """Predicts the next interval from the previous one, from the same time on earlier days, and from both.
+
+    Both: their mean, weighted by the inverse of the error that each had so far. Back-testing predicts each interval
+    from those before it alone.
+
+    Args:
+        traffic: a series of equal intervals.
+        day_s: after how long the traffic repeats.
+
+    Raises:
+        GavotteError: when there are fewer than three intervals, or none fits a day.
+    """
+    import numpy as np
+
+    spans = traffic.spans
+    if len(spans) < 3 or spans[0].start_s is None or spans[0].end_s is None:
+        raise GavotteError("a prediction wants a series of three intervals or more", hint="profile with --every")
+    every_s = spans[0].end_s - spans[0].start_s
+    if not (every_s > 0 and day_s >= every_s):
+        raise GavotteError(f"a day of {day_s:g} s has no interval of {every_s:g} s", hint="use a longer day")
+    pairs = sorted(traffic.counts)
+    values = matrix_of(pairs, spans)
+    # A gap between two spans is an interval without traffic that the source left out.
+    number = [round((span.start_s - spans[0].start_s) / every_s) for span in spans if span.start_s is not None]
+    day = max(round(day_s / every_s), 1)
+    at = {each: row for row, each in enumerate(number)}
+
+    def guesses(row: int, nth: int) -> dict[str, npt.NDArray[np.float64]]:
+        """What each predictor says of interval `nth`, of the `row` intervals before it."""
+        earlier = [at[each] for each in range(nth - day, -1, -day) if each in at and at[each] < row]
+        found = {"previous": values[row - 1]} if row else {}
+        if earlier and day > 1:
+            found["time-of-day"] = values[earlier].mean(axis=0)
+        return found
+
+    wrong: dict[str, list[float]] = {each: [] for each in PREDICTORS}
+    for row in range(1, len(spans)):
+        said = guesses(row, number[row])
+        said |= _combined(said, wrong)
+        sent = values[row].sum()
+        for name, guess in said.items():
+            if sent > 0:
+                wrong[name].append(float(np.abs(guess - values[row]).sum() / sent))
+    errors = {name: float(np.mean(each)) for name, each in wrong.items() if each}
+    said = guesses(len(spans), number[-1] + 1)
+    said |= _combined(said, wrong)
+    method = min((each for each in said if each in errors), key=lambda each: errors[each], default="previous")
+    kept = {pair: round(float(size)) for pair, size in zip(pairs, said[method], strict=True) if size >= 0.5}
+    return Prediction(kept, method, errors, {name: len(each) for name, each in wrong.items() if each})
+
+
+def _combined(
+    said: Mapping[str, npt.NDArray[np.float64]], wrong: Mapping[str, Sequence[float]]
+) -> dict[str, npt.NDArray[np.float64]]:
+    if len(said) < 2:
+        return {}
+    weights = {name: 1 / (sum(wrong[name]) / len(wrong[name]) + 1e-9) if wrong[name] else 1.0 for name in said}
+    whole = sum(weights.values())
+    first, second = said
+    return {"combined": (said[first] * weights[first] + said[second] * weights[second]) / whole}

@@ -1,0 +1,141 @@
+"""Phases and predictions of a series; merging and comparing of profiles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.profile.frames import A, B, C, pcap_bytes, tcp
+from tests.shell import gavotte
+
+from gavotte.errors import GavotteError
+from gavotte.profile import Count, Span, Traffic, app_of, compare, merge, phases, predict
+
+HOUR_S = 3600.0
+
+
+def series(sizes: Callable[[int], dict[tuple[str, str], float]], intervals: int, every_s: float = 1.0) -> Traffic:
+    spans = [
+        Span(n * every_s, (n + 1) * every_s, {pair: Count.exact(round(size)) for pair, size in sizes(n).items()})
+        for n in range(intervals)
+    ]
+    return Traffic(("series",), ("x", "y", "z"), tuple(spans))
+
+
+def test_phases_are_where_the_pattern_changes() -> None:
+    draw = np.random.default_rng(3)
+
+    def sizes(n: int) -> dict[tuple[str, str], float]:
+        noise = draw.uniform(0.8, 1.2)
+        return {("x", "y"): 1e6 * noise} if n < 20 or n >= 50 else {("y", "z"): 4e6 * noise, ("x", "y"): 1e5}
+
+    found = series(sizes, 80)
+    assert phases(found) == [(0, 20), (20, 50), (50, 80)]
+    app = app_of(found, name="job").app
+    assert sorted({transfer.phase for transfer in app.transfer}) == [0, 1, 2]
+    assert sum(t.bytes for t in app.transfer if t.phase == 1 and t.source == "y") == pytest.approx(30 * 4e6, rel=0.1)
+    assert app.total_bytes == found.bytes
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_has_no_phases(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    found = series(lambda _: {("x", "y"): draw.uniform(5e5, 2e6), ("y", "z"): draw.exponential(1e6)}, 100)
+    assert phases(found) == [(0, 100)]
+
+
+def diurnal(days: int, seed: int, *, noise: float = 0.1) -> Traffic:
+    """Hours of traffic that follow the time of day, with noise of each hour and pair."""
+    draw = np.random.default_rng(seed)
+
+    def sizes(n: int) -> dict[tuple[str, str], float]:
+        hour = 2 + np.cos(2 * np.pi * n / 24)
+        return {
+            ("x", "y"): 1e9 * hour * draw.lognormal(0, noise),
+            ("y", "z"): 1e9 * (3 - hour / 2) * draw.lognormal(0, noise),
+        }
+
+    return series(sizes, 24 * days, HOUR_S)
+
+
+def test_the_time_of_day_predicts_what_follows_it() -> None:
+    found = predict(diurnal(7, 1))
+    assert set(found.errors) == {"previous", "time-of-day", "combined"}
+    assert found.errors["time-of-day"] < found.errors["previous"]
+    assert found.errors["combined"] < found.errors["previous"]
+    assert found.tested["previous"] == 24 * 7 - 1
+    assert found.tested["time-of-day"] == 24 * 6
+    assert found.pairs["x", "y"] == pytest.approx(3e9, rel=0.25), "the next hour is midnight's"
+
+
+def test_a_walk_is_predicted_by_its_last_step() -> None:
+    draw = np.random.default_rng(5)
+    level = [1e9]
+
+    def sizes(_: int) -> dict[tuple[str, str], float]:
+        level[0] *= draw.lognormal(0, 0.15)
+        return {("x", "y"): level[0]}
+
+    found = predict(series(sizes, 24 * 7, HOUR_S))
+    assert found.errors["previous"] < found.errors["time-of-day"]
+    assert found.method in ("previous", "combined")
+
+
+def test_a_short_series_is_no_prediction() -> None:
+    with pytest.raises(GavotteError, match="wants a series of three intervals"):
+        predict(series(lambda _: {("x", "y"): 1.0}, 2))
+    with pytest.raises(GavotteError, match="a day of 1 s has no interval of 3600 s"):
+        predict(diurnal(1, 1), day_s=1.0)
+
+
+def whole(**sizes: int) -> Traffic:
+    counts = {(pair[0], pair[1]): Count.exact(size) for pair, size in sizes.items()}
+    return Traffic(("run",), ("x", "y", "z"), (Span(None, None, counts),))
+
+
+def test_profiles_differ_by_the_share_that_moved() -> None:
+    found = compare(whole(xy=600, yz=400), whole(xy=1200, yz=800))
+    assert (found.moved_share, found.volume_ratio, found.changed) == (0, 2, False)
+    found = compare(whole(xy=600, yz=400), whole(xy=300, yz=400, zx=300))
+    assert found.moved_share == pytest.approx(0.3)
+    assert found.changed
+    assert found.pairs[0] == ("x", "y", 0.6, 0.3)
+
+
+def test_what_intervals_allow_is_no_change() -> None:
+    sampled = Traffic(
+        ("s",),
+        ("x", "y", "z"),
+        (Span(None, None, {("x", "y"): Count(450, 300, 700), ("y", "z"): Count(550, 300, 700)}),),
+    )
+    assert compare(whole(xy=600, yz=400), sampled).moved_share == 0
+    with pytest.raises(GavotteError, match="has no bytes between two tasks"):
+        compare(whole(xy=1), whole(xx=5))
+
+
+def test_runs_merge_to_their_mean() -> None:
+    found = merge([whole(xy=600), whole(xy=1200, yz=50)])
+    assert found.counts == {("x", "y"): Count(900, 600, 1200), ("y", "z"): Count(25, 0, 50)}
+
+
+def test_the_commands(tmp_path: Path) -> None:
+    frames = [tcp(A, B, 1000, seq=n * 1000) for n in range(3)] + [tcp(B, C, 1000, seq=n * 1000) for n in range(3)]
+    (tmp_path / "a.pcap").write_bytes(pcap_bytes(frames))
+    (tmp_path / "b.pcap").write_bytes(pcap_bytes(frames[:3]))
+    told = gavotte("profile", "pcap", "a.pcap", "--every", "0.001", "--json", "-o", "a.app.toml", cwd=tmp_path).stdout
+    assert len(json.loads(told)["series"]) >= 5
+    (tmp_path / "a.json").write_text(told)
+    gavotte("profile", "pcap", "b.pcap", "-o", "b.app.toml", cwd=tmp_path)
+    same = gavotte("profile", "diff", "a.json", "a.app.toml", "--json", cwd=tmp_path)
+    assert (same.returncode, json.loads(same.stdout)["changed"]) == (0, False)
+    other = gavotte("profile", "diff", "a.json", "b.app.toml", "--json", cwd=tmp_path)
+    assert (other.returncode, json.loads(other.stdout)["moved_share"]) == (1, 0.5)
+    merged = gavotte("profile", "merge", "a.json", "b.app.toml", "-o", "m.app.toml", "--json", cwd=tmp_path)
+    assert {pair["bytes"] for pair in json.loads(merged.stdout)["pairs"]} == {3000, 1500}
+    said = json.loads(gavotte("profile", "predict", "a.json", "--json", cwd=tmp_path).stdout)
+    assert said["errors"]["previous"] >= 0
+    (tmp_path / "bad.json").write_text('{"pairs": [{}]}')
+    assert "is no profile" in gavotte("profile", "diff", "a.json", "bad.json", cwd=tmp_path).stderr
