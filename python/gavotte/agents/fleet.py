@@ -124,6 +124,7 @@ class Fleet:
         health: what each of them said of itself.
         missing: host to reason, for those that did not answer or have gone since.
         lost: host to reason, for those that were dropped.
+        silent: hosts whose agents did not answer the last `renew`.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class Fleet:
         self._open: dict[str, list[Any]] = {}
         self._enrolled: dict[str, pb.EnrolRequest] = {}
         self._sent: dict[str, int] = defaultdict(int)
-        self._silent: set[str] = set()
+        self.silent: set[str] = set()
         self._distrusted: set[str] = set()
         self._stubs: dict[str, Any] = {name: AgentStub(channel) for name, channel in reach.channels.items()}  # type: ignore[no-untyped-call]
 
@@ -244,7 +245,7 @@ class Fleet:
         """Prolongs the lease at all agents. To be called every third of `LEASE_S`, in any thread."""
         request = pb.RenewRequest(run_id=self.run_id)
         answers = self._answers("Renew", dict.fromkeys(self.health, request), LEASE_S / 3)
-        self._silent = {
+        self.silent = {
             name
             for name, reply in answers.items()
             if isinstance(reply, AgentError) and reply.failure != pb.FAILURE_NOT_ENROLLED
@@ -253,7 +254,7 @@ class Fleet:
 
     def is_alone(self) -> bool:
         """Whether fewer than two agents are left, as far as the last `renew` knows."""
-        return len({host.name for host in self.hosts} - self._silent) < 2
+        return len({host.name for host in self.hosts} - self.silent) < 2
 
     def rejoin(self) -> list[str]:
         """Takes in again hosts that went and whose agents, new ones as a rule, know nothing of the run.

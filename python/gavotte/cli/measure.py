@@ -224,7 +224,8 @@ def paths(
     if result.history.answered == 0:
         raise GavotteError("no path answered", hint="see the warnings above")
     if result.stopped:
-        raise GavotteError(result.stopped, hint="what the snapshots before found is kept")
+        found = f" is in {kept or output}" if output is not None else " was printed"
+        raise GavotteError(result.stopped, hint=f"what was found before{found}")
     if kept is not None:
         raise GavotteError(
             f"{output} stays as it was: it has paths of hosts that this measurement lost",

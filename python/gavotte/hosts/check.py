@@ -31,6 +31,7 @@ class HoldState:
         exclusive: whether no other run may measure meanwhile.
         age_s: since when.
         left_s: how long it lasts at most.
+        lease_left_s: how long it lasts unless its controller renews it.
         bytes_sent: payload bytes sent or set aside.
         jobs: id, kind and state (`connecting`, `ready`, `running`) of what it has under way.
     """
@@ -41,6 +42,7 @@ class HoldState:
     exclusive: bool
     age_s: float
     left_s: float
+    lease_left_s: float
     bytes_sent: int
     jobs: tuple[tuple[str, str, str], ...]
 
@@ -54,13 +56,15 @@ class HoldState:
             hold.mode == pb.MODE_EXCLUSIVE,
             hold.age_s,
             hold.left_s,
+            hold.lease_left_s,
             hold.bytes_sent,
             tuple((job.id, job.kind, _STATES[job.state]) for job in hold.jobs),
         )
 
     def __str__(self) -> str:
         doing = ", ".join(f"{kind} {state}" for _, kind, state in self.jobs) or "idle"
-        return f"run {self.run_id} ({introduced(self.purpose, self.user)}; {doing}; {self.left_s:.0f} s left at most)"
+        lasts = f"{self.left_s:.0f} s left at most, {self.lease_left_s:.0f} s if its controller is gone"
+        return f"run {self.run_id} ({introduced(self.purpose, self.user)}; {doing}; {lasts})"
 
 
 @dataclass(frozen=True)

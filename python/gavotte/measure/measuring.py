@@ -246,7 +246,8 @@ class _Measuring:
         """
         if not self._fleet.is_alone():
             return False
-        gone = self._fleet.missing | self._fleet.lost
+        silent = dict.fromkeys(sorted(self._fleet.silent), "its agent does not answer any more")
+        gone = silent | self._fleet.missing | self._fleet.lost
         told = "; ".join(f"{name}: {reason}" for name, reason in list(gone.items())[:2])
         wanted, self._results.count = self._results.count, number
         reason = f"fewer than two agents are left after {number} of {wanted} snapshots ({told})"
