@@ -191,6 +191,8 @@ def plan_file(
 ) -> BroadcastPlan:
     """What `broadcast` would do, with only the source asked, for the size of its file.
 
+    The arguments are those of `broadcast`.
+
     Raises:
         GavotteError: when hosts, file and output do not belong together.
         AgentError: when the source's agent does not answer.
