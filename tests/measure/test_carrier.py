@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from tests.agents.played import PlayedFleet, Replies
+from tests.agents.played import Events, PlayedFleet, Replies
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.measure.sharing.carrier import FleetCarrier
@@ -46,3 +46,30 @@ def test_an_unsteady_path_was_full(refused: pb.GatedRefusal, filled: bool) -> No
     fleet = PlayedFleet("ab", lambda _: [("a", pb.ProbeReply(peer="b", error="words", gated_train=train))])
     series = FleetCarrier(fleet, ["a", "b"], trains=True).carry([[pair]], {pair: 1e8}, "disjoint")
     assert series[pair].filled is filled
+
+
+def test_a_host_that_transfers_do_not_reach_costs_one_round_its_waiting_time() -> None:
+    asked: list[set[str]] = []
+
+    def say(parts: Mapping[str, pb.ReplayRequest]) -> Events:
+        asked.append({transfer.target for part in parts.values() for transfer in part.transfers})
+        for name in parts:
+            yield name, pb.ReplayReply(ready=pb.Ready(connected=1))
+        for name, part in parts.items():
+            for each in part.transfers:
+                done = pb.TransferDone(id=each.id, start_s=0.1, finish_s=0.5, bytes=each.bytes)
+                if "d" in (name, each.target):
+                    done = pb.TransferDone(id=each.id, error="no way", failure=pb.FAILURE_UNREACHABLE)
+                yield name, pb.ReplayReply(done=done)
+
+    fleet = PlayedFleet("abcd", replayed=say)
+    carrier = FleetCarrier(fleet, list("abcd"), trains=True)
+    one: list[list[Pair]] = [[(0, 3), (0, 1)]]
+    two: list[list[Pair]] = [[(1, 3), (1, 2)], [(2, 0), (2, 1)]]
+    expected = dict.fromkeys([pair for group in one + two for pair in group], 1e8)
+    assert not carrier.carry(one, expected, "fan-out")
+    assert not carrier.carry(one, expected, "fan-out")
+    assert len(asked) == 1
+    assert set(carrier.carry(two, expected, "fan-out")) == {(2, 0), (2, 1)}
+    assert list(fleet.lost) == ["d"]
+    assert carrier.gone() == {3}

@@ -97,7 +97,13 @@ class FleetCarrier:
         A host that vanishes costs one round its waiting time; later rounds go without its experiments.
         """
         gone = self.gone()
-        groups = [group for group in groups if not gone & {host for pair in group for host in pair}]
+        # Whom a transfer could not reach costs all others its waiting time of 10 s: no second one tries.
+        apart = {pair for pair, error in self.errors.items() if error.failure == pb.FAILURE_UNREACHABLE}
+        groups = [
+            group
+            for group in groups
+            if not gone & {host for pair in group for host in pair} and not apart.intersection(group)
+        ]
         if not groups:
             return {}
         if way == "fan-out":
@@ -153,9 +159,14 @@ class FleetCarrier:
             pair = pairs[done.id // FLOWS]
             if done.error:
                 self.errors[pair] = AgentError(done.error, failure=done.failure)
+                if done.failure == pb.FAILURE_UNREACHABLE:
+                    self._losses.missed(name, self._names[pair[1]], done.error)
                 continue
+            self._losses.met(name, self._names[pair[1]])
             self.bytes_sent += done.bytes
             spans[pair].append((done.start_s, done.finish_s))
+        for host, reason in self._losses.newly_lost().items():
+            self._fleet.drop(host, reason)
         ends = {
             pair: (min(start for start, _ in each), max(finish for _, finish in each))
             for pair, each in spans.items()
