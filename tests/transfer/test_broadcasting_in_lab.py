@@ -194,6 +194,16 @@ def test_nonsense_is_refused(cloud: lab.Session, file: Path, tmp_path: Path) -> 
         broadcast(str(tmp_path / "nothing-there"), inventory, "h0", output)
 
 
+def test_an_object_of_bytes_is_brought_like_a_file(cloud: lab.Session, tmp_path: Path) -> None:
+    inventory = read_inventory(cloud.hosts_file)
+    content = os.urandom(100_000)
+    result = broadcast(memoryview(content), inventory, "h1", str(tmp_path / "out-{host}"), targets=["h0", "h2"])
+    assert {Path(each.path).read_bytes() == content for each in result.receivers} == {True}
+    far = [host.model_copy(update={"agent": "ssh://far"}) for host in inventory.host]
+    with pytest.raises(GavotteError, match="cannot read this process's memory"):
+        broadcast(b"1", inventory.model_copy(update={"host": far}), "h1", str(tmp_path / "out-{host}"))
+
+
 def test_an_empty_file_is_a_file(cloud: lab.Session, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.touch()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from gavotte import _core
@@ -41,6 +43,8 @@ HASH_BYTES = 32
 
 CORNETS = ("cornet", "topology", "clustering")
 """Mechanisms in which receivers choose themselves what they fetch."""
+
+Buffer = bytes | bytearray | memoryview
 
 Watch = Callable[[str, int, int], None]
 """Called with a receiver, the bytes that it has, and all bytes."""
@@ -110,7 +114,7 @@ class BroadcastResult(Tabular):
 
 
 def broadcast(
-    path: str,
+    path: str | Buffer,
     inventory: Inventory,
     source: str,
     output: str,
@@ -130,7 +134,7 @@ def broadcast(
     A copy is at `PATH.partial` until it is whole. What an earlier broadcast has left there is not sent again.
 
     Args:
-        path: of the file at the source; absolute.
+        path: of the file at the source, absolute; or an object of bytes, if the source is on this machine.
         inventory: where the hosts are.
         source: the host that has it.
         output: where copies are to be, absolute, with `{host}` for each receiver's name.
@@ -152,9 +156,26 @@ def broadcast(
         AgentError: when the source cannot send.
     """
     receivers = _receivers(inventory, source, targets)
+    if not isinstance(path, str):
+        with _as_file(path, inventory, source) as file:
+            return broadcast(
+                file,
+                inventory,
+                source,
+                output,
+                targets=targets,
+                network=network,
+                mechanism=mechanism,
+                block_bytes=block_bytes,
+                max_seconds=max_seconds,
+                times=times,
+                seed=seed,
+                planned=planned,
+                watch=watch,
+            )
     paths = output_paths(output, receivers)
     used = inventory.model_copy(update={"host": [each for each in inventory.host if each.name in {source, *receivers}]})
-    # Nobody sends more copies than there are receivers, but for what is lost on the way and sent again.
+    # Nobody knows yet how large the file is; agents have caps of their own.
     budget = Budget(max_bytes=1 << 62, max_seconds=max_seconds + READ_S)
     with enrolled(used, budget, purpose=f"broadcast {PurePosixPath(path).name}", shared=True) as fleet:
         begin_s = time.monotonic()
@@ -165,8 +186,8 @@ def broadcast(
         if network is None and there and manifest.bytes:
             network = look(fleet, [source, *there], congestion=CONGESTION)
         known = nothing_known([source, *receivers]) if network is None else _with_all(network, [source, *receivers])
-        kept = BlockTimes.read(times or default_path(used))
-        inferred = kept.partitions(known.names, seed=seed) if mechanism == "clustering" else None
+        kept = BlockTimes.read(times or default_path(used)) if mechanism in CORNETS else None
+        inferred = kept.partitions(known.names, seed=seed) if kept and mechanism == "clustering" else None
         plan = plan_broadcast(known, source, receivers, manifest.bytes, mechanism=mechanism, inferred=inferred)
         if planned is not None:
             planned(plan)
@@ -174,7 +195,7 @@ def broadcast(
         at = {name: index for index, name in enumerate(known.names)}
         run = _Run(fleet, manifest, path, result, at, watch, begin_s, kept, seed)
         run.run(max_seconds)
-        if plan.mechanism in CORNETS:
+        if kept is not None:
             kept.write()
     return result
 
@@ -220,6 +241,19 @@ def output_paths(output: str, receivers: Sequence[str]) -> dict[str, str]:
     return {name: output.replace(HOST, name) for name in receivers}
 
 
+@contextmanager
+def _as_file(content: Buffer, inventory: Inventory, source: str) -> Iterator[str]:
+    """Puts an object of bytes into a file in memory that the source's agent can read, for as long as it is needed."""
+    host = next(host for host in inventory.host if host.name == source)
+    if not host.agent.startswith("unix:"):
+        raise GavotteError(f"{source} cannot read this process's memory", hint="write a file there and name it")
+    memory = Path("/dev/shm")
+    with NamedTemporaryFile(prefix="gavotte-", dir=memory if memory.is_dir() else None) as file:
+        file.write(content)
+        file.flush()
+        yield file.name
+
+
 def _receivers(inventory: Inventory, source: str, targets: Sequence[str] | None) -> list[str]:
     names = [host.name for host in inventory.host]
     wanted = [name for name in names if name != source] if targets is None else list(targets)
@@ -258,7 +292,7 @@ class _Run:
         at: dict[str, int],
         watch: Watch | None,
         begin_s: float,
-        kept: BlockTimes,
+        kept: BlockTimes | None,
         seed: int,
     ) -> None:
         self._fleet = fleet
@@ -360,8 +394,9 @@ class _Run:
 
     def _progress(self, name: str, holding: pb.Holding) -> None:
         self._conductor.progress(self._at[name], holding.have, holding.bytes, self._now())
-        for each in holding.fetched:
-            self._kept.add(each.peer, name, each.seconds / self._manifest.block_bytes)
+        if self._kept is not None:
+            for each in holding.fetched:
+                self._kept.add(each.peer, name, each.seconds / self._manifest.block_bytes)
         if name == self._plan.source:
             self._result.source_sent_bytes = holding.sent_bytes
             return
