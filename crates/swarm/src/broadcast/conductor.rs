@@ -14,6 +14,8 @@ use super::tree::Tree;
 
 /// A host to which nothing comes for so long, though its parent has more, is cut off from it.
 const STALL_S: f64 = 2.0;
+/// One that chooses its peers itself is cut off from all after so long.
+const ALONE_S: f64 = 30.0;
 /// Rates are judged over so long.
 const WINDOW_S: f64 = 1.5;
 /// A host is slow when it gets less than this share of what its parent gets or should send.
@@ -288,6 +290,10 @@ impl Conductor {
         let hosts: Vec<usize> = self.ground.receivers().to_vec();
         for &host in &hosts {
             if self.nodes[host].standing != Standing::Live {
+                continue;
+            }
+            if matches!(self.plan, Plan::Cornet(_)) && now_s - self.nodes[host].grew_s > ALONE_S {
+                self.lost(host, &format!("no peer gave it anything for {ALONE_S} s"), now_s);
                 continue;
             }
             let fed: Vec<usize> = self

@@ -101,13 +101,12 @@ impl Part {
         let mut whole = share.whole();
         let mut feeds = Feeds::default();
         let fetcher = Fetcher::new(&self.plane, &self.hold, &share, &self.request);
-        let fetching = async {
+        let mut fetching = Box::pin(async {
             if self.request.fetches {
                 fetcher.run().await;
             }
             std::future::pending::<()>().await;
-        };
-        tokio::pin!(fetching);
+        });
         let period = self.request.report_s.clamp(*REPORT_S.start(), *REPORT_S.end());
         let mut ticks = tokio::time::interval(Duration::from_secs_f64(period));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
