@@ -102,12 +102,9 @@ def main(asked: argparse.Namespace) -> None:
             errors.append(float(np.abs(found.connections - told).mean()))
             rows = round(STEP_S / (found.time_s[1] - found.time_s[0]))
             whole = len(truth) // rows * rows
-            # Of a longer window's rate: a mean of c would be that of its emptiest moments.
-            share = 1 / (found.connections + 1)
-            time_s, actual, share = (
-                each[:whole].reshape(-1, rows).mean(axis=1) for each in (found.time_s, truth, share)
+            time_s, actual, estimate = (
+                each[:whole].reshape(-1, rows).mean(axis=1) for each in (found.time_s, truth, found.connections)
             )
-            estimate = 1 / share - 1
             after.append(float(np.abs(estimate - np.maximum(actual, floor)).mean()))
             print(
                 f"\nFig. 4 {figure}, seed {seed}: {SOURCES[figure]} sources, on and off for {MEAN_S:g} s in the mean, link "
