@@ -135,8 +135,7 @@ def owners() -> dict[int, Owner]:
             continue
         base = Path(entry.path)
         try:
-            links = [str(each.readlink()) for each in (base / "fd").iterdir()]
-            inodes = [int(link[8:-1]) for link in links if link.startswith("socket:[")]
+            inodes = _inodes(base / "fd")
             if not inodes:
                 continue
             name = (base / "comm").read_text(errors="replace").strip()
@@ -146,6 +145,19 @@ def owners() -> dict[int, Owner]:
             continue
         for inode in inodes:
             found.setdefault(inode, owner)
+    return found
+
+
+def _inodes(folder: Path) -> list[int]:
+    """The sockets among a process's open files; one that was closed just now, as the folder's own, is left out."""
+    found = []
+    for each in folder.iterdir():
+        try:
+            link = str(each.readlink())
+        except FileNotFoundError:
+            continue
+        if link.startswith("socket:["):
+            found.append(int(link[8:-1]))
     return found
 
 

@@ -2,7 +2,8 @@
 
 The kernel counts acknowledged and received bytes of every connection. They are read again and again, and once more as a
 connection ends, which the kernel tells those who may administer the network; without that right, what a connection
-moved between the last look and its end is missing (`closed_unseen`), and short ones are seen only by chance. A user's
+moved between the last look and its end is missing (`closed_unseen`), and short ones are seen only by chance. Whose a
+connection shorter than a look was, only its addresses tell. A user's
 own processes need no right at all; of others' sockets, the addresses are known and not the process. UDP has no such
 counters.
 """
@@ -75,6 +76,9 @@ class _Watch:
     """What has been seen so far."""
 
     def __init__(self, request: Request) -> None:
+        for each in map(str, request.inputs):
+            if each.isdigit() and not _runs(int(each)):
+                raise GavotteError(f"no process {each} runs", hint="name one that does")
         self.sockets = Sockets()
         self.gathering = Gathering(request)
         self._request = request
@@ -85,9 +89,6 @@ class _Watch:
         self._ways: dict[tuple[str, str], _Way] = {}
         self._open: set[str] = set()
         self._looks = self._closed = 0
-        for each in self._wanted:
-            if each.isdigit() and not _runs(int(each)):
-                raise GavotteError(f"no process {each} runs", hint="name one that does")
 
     @property
     def seen(self) -> dict[str, int | float | bool]:
