@@ -235,3 +235,17 @@ def test_ctrl_c_gets_the_best_placement_so_far(tmp_path: Path) -> None:
         assert child.wait(60) == 130
     assert "interrupted: this is the best placement found until then" in said
     assert read_placement(out).completion_s > 0
+
+
+def test_a_search_of_full_hosts_starts_from_a_partition() -> None:
+    grid = [(f"t{a}", f"t{b}") for a in range(16) for b in (a + 1, a + 4) if b < 16 and (b % 4 or b != a + 1)]
+    app = builders.app("grid", *((a, b, MB) for x, y in grid for a, b in ((x, y), (y, x))))
+    hosts = [{"name": f"vm{m}", "cpus": 4.0, "egress_bps": 8 * MBIT, "ingress_bps": 8 * MBIT} for m in range(4)]
+    net = builders.network(hosts, None)
+    instance = build_instance(net, [app], "hose")
+    found = instance.even().search(0, 1_000_000, 1, math.inf, [])
+    numbers = [int(task.removeprefix("t")) for task in instance.tasks]
+    blocks = [sorted(t for t, at in zip(numbers, found.hosts, strict=True) if at == host) for host in range(4)]
+    # The quarters of the grid: each sends four of its neighbours one megabyte each.
+    assert sorted(blocks) == [[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]
+    assert place(net, [app], time_limit_s=2.0, repeatable=True).completion_s == pytest.approx(4.0)

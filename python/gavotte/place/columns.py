@@ -5,7 +5,7 @@ A host of unknown memory or storage becomes one where it is unlimited.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,9 @@ from gavotte.place.running import Running, loads, room_taken, without_own
 
 UNLIMITED_BYTES = 2**64 - 1
 """Memory or storage of a host of unknown size."""
+
+EVEN_BPS = 1e9
+"""Of every host, where only what is together counts."""
 
 _Floats = npt.NDArray[np.float64]
 _Bytes = npt.NDArray[np.uint64]
@@ -71,6 +74,7 @@ class Instance:
         network: the compiled network.
         loads: what is under way: source host, target host, bytes, phase.
         phases: the phases that occur, ascending.
+        even: makes the same problem on hosts that all send and hear alike: a partition of the tasks, for a start.
         max_price: prices in USD of using each host, of a byte (N, N), and the most of all together; None = no bound.
     """
 
@@ -80,6 +84,7 @@ class Instance:
     network: _core.Network
     loads: list[tuple[int, int, int, int]]
     phases: list[int]
+    even: Callable[[], _core.Problem]
     max_price: tuple[list[float], _Floats, float] | None = None
 
 
@@ -131,16 +136,17 @@ def build_instance(
     rows = loads(network, running)
     transfers = _transfers(apps, task_at)
     rules = _rules(apps, task_at, limits, prices(network, limits))
+    tasks, room = _tasks(network, apps, names, task_at, allowed or {}), _room(network, running)
+
+    def even() -> _core.Problem:
+        alike = [host.model_copy(update={"egress_bps": EVEN_BPS, "ingress_bps": EVEN_BPS}) for host in network.hosts]
+        unknown: list[list[float | None]] = [[None] * len(alike)] * len(alike)
+        flat = network.model_copy(update={"hosts": alike, "rate_bps": unknown, "groups": []})
+        return _core.Problem(_core.Network(flat, "hose"), tasks, transfers, room, rules, _columns([]))
+
     try:
         compiled = _core.Network(without_own(network, running, sharing).cautious(), sharing)
-        core = _core.Problem(
-            compiled,
-            _tasks(network, apps, names, task_at, allowed or {}),
-            transfers,
-            _room(network, running),
-            rules,
-            _columns(rows),
-        )
+        core = _core.Problem(compiled, tasks, transfers, room, rules, _columns(rows))
     except ValueError as error:
         raise GavotteError(str(error)) from None
     return Instance(
@@ -149,6 +155,7 @@ def build_instance(
         hosts=network.names,
         network=compiled,
         loads=rows,
+        even=even,
         phases=sorted({int(phase) for phase in transfers.phase}),
         max_price=rules.max_price,
     )

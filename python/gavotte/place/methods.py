@@ -70,6 +70,10 @@ SEARCH_SHARE = 0.5
 HARD_SEARCH_SHARE = 0.85
 """Of the time that a first proof leaves, for the search before the second."""
 
+PARTITION_SHARE = 0.25
+PARTITION_STEPS = 2_000_000
+"""For tasks that belong together, before the search: most of a second, or on a busy machine a part of the time left."""
+
 BOUND_WORK_PER_S = 40_000_000
 """Sets times hosts that a bound by sets looks at for a second of the time limit: a tenth of that second, about."""
 
@@ -134,6 +138,10 @@ class Effort:
         if self.watch is not None:
             self.watch(self.best_s, self.bound_s, min(self.gone_s / self.limit_s, 1.0))
 
+    def tick(self, _best_s: float) -> None:
+        """Tells how far it is, whatever some other problem's best time."""
+        self.tell()
+
     def steps(self, instance: Instance) -> int:
         """Search steps that the time limit stands for."""
         compact = instance.core.compact()
@@ -197,7 +205,7 @@ def _planned(instance: Instance, method: str, effort: Effort) -> Solution:
         if exact:
             share = SEARCH_SHARE if size <= HARD_LITERALS else HARD_SEARCH_SHARE
             steps = min(steps, MORE_STEPS) if size <= HARD_LITERALS else steps
-        more = _search(instance, effort, [best.hosts], steps=steps, share=share)
+        more = _search(instance, effort, [best.hosts, *_partition(instance, effort)], steps=steps, share=share)
         best = replace(_better(instance, best, more), stopped=best.stopped or more.stopped)
         best = replace(best, interrupted=more.interrupted)
     if exact:
@@ -252,6 +260,16 @@ def _search(
         return _search(instance, effort, [start], steps=steps, share=share, seed=seed)
     effort.tell(seconds(instance, found.hosts))
     return Solution(found.hosts, 0.0, found.stopped, "search", found.interrupted)
+
+
+def _partition(instance: Instance, effort: Effort) -> list[_Hosts]:
+    """Tasks that belong together, as if all hosts were alike: where these are full, single moves seldom get there."""
+    limit_s = math.inf if effort.repeatable else max(effort.left_s * PARTITION_SHARE, 0.02)
+    try:
+        found = instance.even().search(effort.seed, PARTITION_STEPS, effort.threads, limit_s, [], effort.tick)
+    except InfeasibleError:
+        return []
+    return [found.hosts]
 
 
 def _bound_s(instance: Instance, warm: Solution, effort: Effort) -> float:
