@@ -101,12 +101,14 @@ impl Part {
         let mut whole = share.whole();
         let mut feeds = Feeds::default();
         let fetcher = Fetcher::new(&self.plane, &self.hold, &share, &self.request);
-        let mut fetching = Box::pin(async {
+        let fetching = async {
             if self.request.fetches {
-                fetcher.run().await;
+                // Four chats at a time are much to carry about.
+                Box::pin(fetcher.run()).await;
             }
             std::future::pending::<()>().await;
-        });
+        };
+        tokio::pin!(fetching);
         let period = self.request.report_s.clamp(*REPORT_S.start(), *REPORT_S.end());
         let mut ticks = tokio::time::interval(Duration::from_secs_f64(period));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
