@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from tests.agents.played import PlayedFleet, inventory
 from typer.testing import CliRunner
 
 from gavotte.agents import Fleet
+from gavotte.agents import agent_pb2 as pb
 from gavotte.cli.verbs import app
 from gavotte.errors import GavotteError
 from gavotte.formats.inventory import write_inventory
@@ -51,6 +52,10 @@ def fleets(monkeypatch: pytest.MonkeyPatch) -> list[PlayedFleet]:
     return held
 
 
+def _probes(parts: Mapping[str, pb.MeasureRequest]) -> list[pb.Probe]:
+    return [probe for part in parts.values() for probe in part.probes]
+
+
 @pytest.mark.parametrize("some", [[], ["--pairs", "3"]])
 @pytest.mark.parametrize("known", [None, two_racks()], ids=["unknown", "racks"])
 def test_it_plans_as_the_run_does(
@@ -69,12 +74,14 @@ def test_it_plans_as_the_run_does(
     run = CliRunner().invoke(app, words)
     assert run.exit_code == 0, run.output
     (fleet,) = fleets
-    rounds = [next(iter(parts.values())).rounds for parts in fleet.asked]
-    assert rounds[0] == dry["rounds"]
-    probes = [probe for parts in fleet.asked for part in parts.values() for probe in part.probes]
+    asked = [parts for parts in fleet.asked if all(probe.HasField("bulk") for probe in _probes(parts))]
+    rounds = [next(iter(parts.values())).rounds for parts in asked]
+    probes = [probe for parts in asked for probe in _probes(parts)]
     assert len(probes) == 2 * dry["paths"] == 2 * json.loads(run.stdout)["paths"]
-    assert dry["bytes"] == len(probes) * bulk().typical_bytes_per_path
+    # Where there are racks, a few are measured twice.
+    assert dry["bytes"] == pytest.approx(len(probes) * bulk().typical_bytes_per_path, rel=0.1)
     assert dry["seconds"] == pytest.approx(1.1 * sum(rounds))
+    assert dry["max_seconds"] >= dry["seconds"]
     if not some:
         assert (dry["rounds"] > 14) == (known is not None)
 
@@ -84,14 +91,16 @@ def test_no_round_has_two_pairs_on_a_known_link(fleets: list[PlayedFleet]) -> No
     rows = result.to_records()
     assert [(row["source"], row["target"]) for row in rows] == [(a, b) for a in NAMES for b in NAMES if a != b]
     assert result.to_frame()["rate_bps"].tolist() == [1e8] * len(rows)
-    for parts in fleets[0].asked:
-        leaving = [
-            (probe.round, name[1] < "4")
-            for name, part in parts.items()
-            for probe in part.probes
-            if (name[1] < "4") != (probe.peer[1] < "4")
-        ]
-        assert len(leaving) == len(set(leaving)) == 32
+    leaving = [
+        (number, probe.round, name[1] < "4")
+        for number, parts in enumerate(fleets[0].asked)
+        for name, part in parts.items()
+        for probe in part.probes
+        if probe.HasField("bulk") and (name[1] < "4") != (probe.peer[1] < "4")
+    ]
+    assert len(leaving) == len(set(leaving)) == 3 * 32
+    # Agents that are done run ahead into the next round of a schedule, so each is one of its own.
+    assert {number for _, number, _ in leaving} == {0}
 
 
 @pytest.mark.parametrize(

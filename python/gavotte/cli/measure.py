@@ -151,8 +151,8 @@ def paths(
     money = f", about {cost.money:.2f} in money" if price_per_gb else ""
     note(
         f"{todo.paths} paths in {len(todo.first)} rounds, {what}: "
-        f"about {format_bytes(cost.bytes)}, at most {format_bytes(cost.max_bytes)}, about {cost.seconds:.1f} s{money}, "
-        f"seed {seed}"
+        f"about {format_bytes(cost.bytes)}, at most {format_bytes(cost.max_bytes)}, about {cost.seconds:.1f} s and "
+        f"at most {cost.max_seconds:.1f} s where all share one link{money}, seed {seed}"
     )
     limits.check(cost)
     if dry_run:
@@ -165,6 +165,7 @@ def paths(
                     "bytes": cost.bytes,
                     "max_bytes": cost.max_bytes,
                     "seconds": cost.seconds,
+                    "max_seconds": cost.max_seconds,
                     "money": cost.money,
                     "seed": seed,
                 }
@@ -217,6 +218,12 @@ def paths(
     for host, reason in result.lost.items():
         note(f"warning: lost {host}: {reason}")
     warn_beside(result.beside, "rates may be low")
+    if result.doubtful:
+        (source, target), more = result.doubtful[0], len(result.doubtful) - 1
+        note(
+            f"warning: {source} to {target}{f' and {more} more' * (more > 0)} may carry more: other probes were beside "
+            "them, and the budget left nothing to measure them alone"
+        )
     for failure in result.failures[:20]:
         note(f"warning: {failure.source} to {failure.target}: {failure.reason}")
     if len(result.failures) > 20:
@@ -343,6 +350,9 @@ def _document(result: Measurement, method: str, output: Path | None) -> dict[str
         "proof": None if history.proof is None else _proof(history.proof, history.beta_Bps),
         "missing": result.missing,
         "lost": result.lost,
+        "shared": [{"link": link, "rate_bps": rate_bps or None} for link, rate_bps in result.shared.items()],
+        "doubtful": [list(pair) for pair in result.doubtful],
+        "stopped": result.stopped or None,
         "beside": [each.as_dict() for each in result.beside],
         "failures": [vars(failure) for failure in result.failures],
         "output": None if output is None else str(output),
@@ -381,3 +391,5 @@ def _print(result: Measurement) -> None:
         f"{result.answered} of {result.paths} paths answered in {result.seconds:.2f} s, "
         f"{format_bytes(result.bytes_sent)} sent, seed {result.seed}"
     )
+    for link, sum_bps in result.shared.items():
+        note(f"shared: {link} carries {format_rate(sum_bps)} in all" if sum_bps else f"shared: {link}")

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import logging
-import math
-import time
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gavotte.agents import Fleet, Neighbour, Reach, enrolled
-from gavotte.agents.losses import Losses
-from gavotte.agents.schedule import Answer, carry_out
-from gavotte.errors import AgentError
+from gavotte.agents import Neighbour, Reach, enrolled
 from gavotte.formats.history import History
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
-from gavotte.formats.rates import MAX_RATE_BPS
-from gavotte.measure.again import doubtful
 from gavotte.measure.journal import Journal
-from gavotte.measure.methods import Method, Reading, refused
-from gavotte.measure.planning import CostLimits, MeasurementPlan, plan_measurement
-from gavotte.measure.results import FailedPath, PathResult, Results, path_result
+from gavotte.measure.methods import Method
+from gavotte.measure.planning import CostLimits, plan_measurement
+from gavotte.measure.results import FailedPath, PathResult, Results
+from gavotte.measure.underway import Underway
 from gavotte.tables import Tabular
 from gavotte.terms import Pair, Progress
-
-logger = logging.getLogger(__name__)
-
-AGAIN = 3
-"""Passes over doubtful paths at most; more than one only while some path has no rate."""
-
-LOOK_S = 0.5
-"""How often a pause between two snapshots looks whether anybody is left."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +37,11 @@ class Measurement(Tabular):
         missing: hosts whose agents could not be used, with the reason.
         lost: hosts that vanished while it went on, with the reason. Rates found before stay.
         beside: other runs that moved bytes between the hosts meanwhile: rates may be lower for it.
-        stopped: why it ended before its last snapshot; empty = it did not.
         newest: all that is known of each path of the last snapshot, by host indices.
+        shared: links found to carry less together than the paths across them do alone, with what they carry, bit/s.
+        doubtful: (source, target) whose rates may be low for other probes beside them, since a limit left no time or
+            bytes to measure them alone.
+        stopped: why it ended before all was measured; empty = it did not.
     """
 
     history: History
@@ -67,8 +55,10 @@ class Measurement(Tabular):
     missing: dict[str, str] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     beside: list[Neighbour] = field(default_factory=list)
-    stopped: str = ""
     newest: dict[Pair, PathResult] = field(default_factory=dict)
+    shared: dict[str, float] = field(default_factory=dict)
+    doubtful: list[tuple[str, str]] = field(default_factory=list)
+    stopped: str = ""
 
     def to_records(self) -> list[dict[str, Any]]:
         """One row a path of the last snapshot; NaN = not told. Rates are TCP goodput, latency is one way."""
@@ -119,7 +109,7 @@ def measure(
         count: number of snapshots.
         every_s: seconds from the start of one snapshot to the start of the next.
         seed: of the order of rounds; snapshot k uses seed + k.
-        again: measure doubtful paths once more, alone.
+        again: measure doubtful paths once more, alone, and learn so which links are shared.
         limits: refuse beforehand what would cost more.
         known: an earlier Network, whose shared links two probes never fill at once.
         journal: where answers are kept until all are there.
@@ -154,10 +144,10 @@ def measure(
             kept.hold(fleet.run_id)
         # Agents know cores and memory that the inventory leaves out.
         results.inventory = fleet.inventory
-        underway = _Measuring(fleet, todo, results, kept, progress)
+        underway = Underway(fleet, todo, limits, results, kept, progress)
         underway.run(again=again, enough=enough)
         return Measurement(
-            history=results.history(),
+            history=replace(results.history(), evidence=underway.evidence()),
             paths=todo.paths,
             answered=results.answered(results.count - 1),
             again=underway.again,
@@ -172,160 +162,8 @@ def measure(
             missing=dict(fleet.missing),
             lost=dict(fleet.lost),
             beside=fleet.beside(),
-            stopped=underway.stopped,
             newest={(i, j): path for (number, i, j), path in results.paths.items() if number == results.count - 1},
+            shared=underway.shared(),
+            doubtful=[(inventory.names[i], inventory.names[j]) for i, j in underway.doubtful],
+            stopped=underway.stopped,
         )
-
-
-class _Measuring:
-    """A measurement in progress."""
-
-    def __init__(
-        self,
-        fleet: Fleet,
-        plan: MeasurementPlan,
-        results: Results,
-        journal: Journal | None,
-        progress: Progress | None,
-    ) -> None:
-        self._fleet = fleet
-        self._plan = plan
-        self._results = results
-        self._journal = journal
-        self._progress = progress
-        self._index = {name: i for i, name in enumerate(plan.names)}
-        self._done = 0
-        self._total = plan.count * sum(map(len, plan.rounds(0, self._here())))
-        self._losses = Losses()
-        self._ends_s: dict[tuple[str, str], float] = {}
-        self.stopped = ""
-        self.again = 0
-        self.seconds = 0.0
-        self.bytes_sent = 0
-
-    def run(self, *, again: bool, enough: Enough | None) -> None:
-        begin = time.monotonic()
-        wanted = self._results.count
-        for number in range(wanted):
-            if number not in self._results.times_s:
-                self._pause(begin + number * self._plan.every_s)
-            self._rejoin()
-            if self._is_over(number):
-                return
-            started = time.monotonic()
-            self._snapshot(number)
-            if again:
-                # A refusal is seldom repeated: a probe that met a stall of its host fails, the next one does not.
-                for _ in range(AGAIN):
-                    self._rejoin()
-                    self._once_more(number)
-                    if not self._results.failures(number, self._fleet.missing | self._fleet.lost):
-                        break
-            self.seconds += time.monotonic() - started
-            if enough is not None and number + 1 < wanted:
-                self._results.count = number + 1
-                if enough(self._results.history()):
-                    return
-                self._results.count = wanted
-
-    def _pause(self, until: float) -> None:
-        """Waits for the next snapshot, but not when nobody is left to take it."""
-        while (left := until - time.monotonic()) > 0 and not self._fleet.is_alone():
-            time.sleep(min(left, LOOK_S))
-
-    def _rejoin(self) -> None:
-        """Goes on with hosts whose agents were started anew."""
-        for name in self._fleet.rejoin():
-            self._losses.back(name)
-
-    def _is_over(self, number: int) -> bool:
-        """Whether nobody is left to take this snapshot: what the earlier ones found stays, and none is empty.
-
-        Raises:
-            AgentError: when they found nothing.
-        """
-        if not self._fleet.is_alone():
-            return False
-        silent = dict.fromkeys(sorted(self._fleet.silent), "its agent does not answer any more")
-        gone = silent | self._fleet.missing | self._fleet.lost
-        told = "; ".join(f"{name}: {reason}" for name, reason in list(gone.items())[:2])
-        wanted, self._results.count = self._results.count, number
-        reason = f"fewer than two agents are left after {number} of {wanted} snapshots ({told})"
-        if not any(self._results.answered(each) for each in range(number)):
-            raise AgentError(reason, hint="start the agents and measure again")
-        logger.warning(reason)
-        self.stopped = reason
-        return True
-
-    def _now_s(self) -> float:
-        """Unix time, never before the last snapshot's: a clock that was set back would turn their order round."""
-        now_s, last_s = time.time(), max(self._results.times_s.values(), default=0.0)
-        if now_s < last_s:
-            logger.warning("the clock was set back by %.0f s; times go on from the last snapshot's", last_s - now_s)
-        return max(now_s, last_s)
-
-    def _here(self) -> set[int]:
-        """Only hosts that answer take part: a dead one would cost every peer its waiting time."""
-        return {self._index[host.name] for host in self._fleet.hosts}
-
-    def _snapshot(self, number: int) -> None:
-        if number not in self._results.times_s:
-            self._results.times_s[number] = self._now_s()
-            if self._journal is not None:
-                self._journal.begin(number, self._results.times_s[number])
-        logger.info("snapshot %d of %d", number, self._results.count)
-        known = {(i, j) for (at, i, j), path in self._results.paths.items() if at == number and path.answered}
-        self._done += len(known)
-        self._probe(self._plan.rounds(number, self._here(), known), number)
-
-    def _once_more(self, number: int) -> None:
-        here = self._here()
-        pairs = [pair for pair in doubtful(self._results, number) if here.issuperset(pair)]
-        if pairs:
-            logger.info("snapshot %d: measures %d doubtful paths once more, alone", number, len(pairs))
-            self.again += len(pairs)
-            self._total += len(pairs)
-            self._probe([[pair] for pair in pairs], number)
-
-    def _probe(self, rounds: list[list[Pair]], number: int) -> None:
-        began_s = time.monotonic()
-        schedule = self._plan.schedule(rounds)
-        for answer in carry_out(self._fleet, schedule, round_s=self._plan.round_s, losses=self._losses):
-            self.bytes_sent += answer.bytes_sent
-            reading = self._read(answer)
-            result = PathResult(reading)
-            if answer.reply is not None:
-                idle_s = self._idle_s(
-                    answer.source, answer.target, began_s + answer.reply.started_s, answer.reply.seconds
-                )
-                result = path_result(reading, answer.reply, idle_s)
-            self._take(number, answer.source, answer.target, result)
-
-    def _read(self, answer: Answer) -> Reading:
-        if answer.reply is None or answer.error:
-            return refused(answer.error, answer.failure)
-        try:
-            reading = self._plan.method.read(answer.reply)
-        except (ArithmeticError, ValueError) as error:
-            # Numbers that can be, but not together.
-            return refused(f"what its agent says makes no sense ({error})")
-        # NaN is in no range.
-        if not reading.refusal and not 0 < reading.goodput_bps <= MAX_RATE_BPS:
-            return refused("no rate could be told")
-        return reading
-
-    def _idle_s(self, source: str, target: str, start_s: float, seconds: float) -> float:
-        """How long both ends had been idle before a probe: so long could a token bucket fill."""
-        ends = ((source, "sent"), (target, "received"))
-        idle_s = start_s - max(self._ends_s.get(end, -math.inf) for end in ends)
-        self._ends_s |= dict.fromkeys(ends, start_s + seconds)
-        return max(0.0, idle_s)
-
-    def _take(self, number: int, source: str, target: str, result: PathResult) -> None:
-        i, j = self._index[source], self._index[target]
-        self._results.add(number, i, j, result)
-        if self._journal is not None and result.answered:
-            self._journal.add(number, i, j, result)
-        self._done += 1
-        if self._progress is not None:
-            self._progress(self._done, self._total)

@@ -30,6 +30,8 @@ TYPICAL_TRAIN_BYTES = 5_000_000
 TRAIN_BYTES = 64_000_000
 """Most bytes of a gated train: empties a bucket of 60 MB. Seen: 1 to 10 MB up to 1 Gbit/s without a deep bucket."""
 TRAIN_MAX_S = 1.0
+TRAIN_BRIEF_S = 0.2
+"""Enough from 5 Mbit/s on; without an end, trains that share a full link would send for all their time."""
 
 BULK_S = 1.0
 BULK_BIN_S = 0.01
@@ -100,6 +102,7 @@ class Method:
         typical_bytes_per_path: what one path costs as a rule.
         seconds_per_round: typical time of one round, for the printed budget.
         read: reads an answer without error.
+        tolerance: two readings of one path this near to each other agree.
     """
 
     name: str
@@ -108,6 +111,16 @@ class Method:
     typical_bytes_per_path: int
     seconds_per_round: float
     read: Callable[[pb.ProbeReply], Reading]
+    tolerance: float = 0.08
+
+    @property
+    def brief(self) -> pb.Probe:
+        """The same probe, with less patience for a path that is not steady."""
+        probe = pb.Probe()
+        probe.CopyFrom(self.probe)
+        if self.name == "train":
+            probe.gated_train.max_seconds = TRAIN_BRIEF_S
+        return probe
 
     def capped(self, most_bytes: int) -> Method:
         """The same, with trains of at most so many bytes; what sends a fixed amount stays as it is."""
@@ -254,6 +267,8 @@ METHODS: dict[str, Method] = {
             typical_bytes_per_path=TYPICAL_TRAIN_BYTES,
             seconds_per_round=0.15,
             read=_read_train,
+            # Twice the largest error of a proven rate.
+            tolerance=0.02,
         ),
         choreo(),
         bulk(),

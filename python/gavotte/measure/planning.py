@@ -22,6 +22,13 @@ MOST_LAID = 20
 """Snapshots whose rounds are laid beforehand; more are taken to be like these."""
 
 
+TESTED_ROUNDS = 2
+"""Rounds whose pairs go together and then apart, where there are racks: in two each host sends and receives once."""
+
+EXCEEDED = 1.25
+"""A measurement ends when it has cost so many times what was said."""
+
+
 @dataclass(frozen=True)
 class Cost:
     """What a measurement costs.
@@ -30,12 +37,14 @@ class Cost:
         bytes: payload bytes that all hosts typically send together.
         max_bytes: what they send at most; agents refuse more.
         seconds: typical wall time.
+        max_seconds: wall time where all paths share one link, and go one by one.
         money: of the typical bytes at the given price; 0 without one.
     """
 
     bytes: int
     max_bytes: int
     seconds: float
+    max_seconds: float
     money: float
 
     def __add__(self, other: Cost) -> Cost:
@@ -44,6 +53,7 @@ class Cost:
             self.bytes + other.bytes,
             self.max_bytes + other.max_bytes,
             self.seconds + other.seconds,
+            self.max_seconds + other.max_seconds,
             self.money + other.money,
         )
 
@@ -83,6 +93,19 @@ def _over(cost: str, budget: str) -> GavotteError:
         f"the measurement would take {cost}, more than the budget of {budget}",
         hint="raise the budget, or measure fewer hosts or snapshots",
     )
+
+
+@dataclass(frozen=True)
+class Most:
+    """What a measurement may have cost before it ends early.
+
+    Attributes:
+        bytes: payload bytes of all hosts.
+        seconds: of probing.
+    """
+
+    bytes: float
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -146,20 +169,46 @@ class MeasurementPlan:
         wanted = (pair for pairs in whole for pair in pairs if self.only is None or pair in self.only)
         return packed((pair for pair in wanted if pair not in done), self.links)
 
-    def schedule(self, rounds: Iterable[Iterable[Pair]]) -> Schedule:
-        """Rounds as agents are told of them."""
+    def schedule(self, rounds: Iterable[Iterable[Pair]], *, brief: Collection[Pair] = ()) -> Schedule:
+        """Rounds as agents are told of them.
+
+        Args:
+            rounds: of (source, target).
+            brief: pairs that are measured again, alone, where company disturbs them.
+        """
+        usual, short = self.method.probe, self.method.brief
         return [
-            [Step(self.names[source], self.names[target], self.method.probe) for source, target in pairs]
+            [Step(self.names[i], self.names[j], short if (i, j) in brief else usual) for i, j in pairs]
             for pairs in rounds
         ]
 
+    @property
+    def _tested(self) -> int:
+        """Probes of the test for shared links: all pairs of its rounds, where all of them share some."""
+        return sum(len(pairs) for pairs in self.first[:TESTED_ROUNDS] if len(pairs) > 1)
+
     def cost(self, *, price_per_gb: float = 0.0) -> Cost:
-        """What all snapshots cost."""
-        probes = self.count * self.paths
+        """What all snapshots cost. Where hosts stand in racks, their test takes about half of its probes twice."""
+        probes = self.count * self.paths + self._tested // 2
         size = probes * self.method.typical_bytes_per_path
-        seconds = self.rounds_in_all * self.method.seconds_per_round
+        each_s = self.method.seconds_per_round
+        seconds = self.rounds_in_all * each_s
         seconds = max(seconds, (self.count - 1) * self.every_s + seconds / self.count)
-        return Cost(size, probes * self.method.bytes_per_path, seconds, size / 1e9 * price_per_gb)
+        return Cost(
+            bytes=size,
+            max_bytes=probes * self.method.bytes_per_path,
+            seconds=seconds,
+            max_seconds=max(seconds, self.count * self.paths * each_s),
+            money=size / 1e9 * price_per_gb,
+        )
+
+    def most(self, limits: CostLimits) -> Most:
+        """When the measurement is to end, whether it is done or not."""
+        cost = self.cost()
+        return Most(
+            bytes=EXCEEDED * cost.bytes if limits.bytes is None else limits.bytes,
+            seconds=EXCEEDED * cost.max_seconds if limits.seconds is None else limits.seconds,
+        )
 
     def within(self, limits: CostLimits) -> MeasurementPlan:
         """The same with trains so short that an admitted budget suffices for all of them.
@@ -170,7 +219,7 @@ class MeasurementPlan:
         limits.check(self.cost(price_per_gb=limits.price_per_gb))
         if limits.bytes is None:
             return self
-        return replace(self, method=self.method.capped(limits.bytes // (self.count * self.paths)))
+        return replace(self, method=self.method.capped(limits.bytes // (self.count * self.paths + self._tested)))
 
     def budget(self, limits: CostLimits) -> Budget:
         """What each agent may spend: room for every path to be measured twice, within its share of the limits."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.formats.history import VERDICTS, History, Proof
+from gavotte.formats.history import VERDICTS, History, Ints, Proof
 from gavotte.formats.inventory import Inventory
 from gavotte.measure.methods import Reading, refused
 from gavotte.terms import Pair
@@ -120,6 +120,7 @@ class Results:
         only: the pairs asked for; None = all.
         paths: answers; later ones replace earlier ones of the same path.
         times_s: Unix time at which each snapshot began.
+        lengths: (N, N) path lengths found beforehand, 0 = unknown; None = nobody looked.
     """
 
     inventory: Inventory
@@ -128,6 +129,7 @@ class Results:
     only: frozenset[Pair] | None = None
     paths: dict[tuple[int, int, int], PathResult] = field(default_factory=dict)
     times_s: dict[int, float] = field(default_factory=dict)
+    lengths: Ints | None = None
 
     def add(self, snapshot: int, source: int, target: int, result: PathResult) -> None:
         """Takes one answer. A refusal never replaces a rate."""
@@ -156,7 +158,7 @@ class Results:
         size = len(self.inventory.host)
         shape = (self.count, size, size)
         alpha, beta = np.full(shape, np.nan), np.full(shape, np.nan)
-        hops = np.zeros((size, size), dtype=np.int64)
+        hops = np.zeros((size, size), dtype=np.int64) if self.lengths is None else self.lengths.copy()
         proof = Proof.empty(shape)
         proven = False
         for (snapshot, i, j), path in sorted(self.paths.items()):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -145,9 +144,9 @@ def model(
     """Turns snapshots into the Network that placement believes in.
 
     Path lengths make machines, racks and pods (Choreo section 3.3.1). Where the History holds evidence, it tells
-    which hosts and groups have caps and what they are, and what it does not tell stays None. Without any, a host's
-    egress (ingress) cap is the best rate it reached to (from) any host outside its machine: with one connection at a
-    time a lower bound of the cap, and its value where the cap is what limits it.
+    which hosts and groups have caps and what they are, and what experiments could not tell stays None. Without any on a
+    host, its egress (ingress) cap is the best rate it reached to (from) any host outside its machine: with one
+    connection at a time a lower bound of the cap, and its value where the cap is what limits it.
 
     Args:
         history: n snapshots of N hosts.
@@ -163,21 +162,26 @@ def model(
     never = np.asarray(np.isnan(history.beta_Bps).all(axis=0))
     hierarchy = hierarchy_of(history.hosts, history.hops)
     structure = structure_of(hierarchy, history.evidence)
-    egress_bps: Sequence[float | None]
-    ingress_bps: Sequence[float | None]
-    least_bps: tuple[Sequence[float | None], Sequence[float | None]] = ((None,) * hierarchy.size,) * 2
     machine = np.array(hierarchy.machine)
     # A guess may be above what was ever seen.
     outside = (machine[:, None] != machine[None, :]) & ~never
     best_bps = _best(found.rate_bps, outside)
-    if history.evidence:
-        egress_bps, ingress_bps = (
-            [cap_bps and max(cap_bps, seen_bps or 0.0) for cap_bps, seen_bps in zip(caps, best, strict=True)]
-            for caps, best in zip((structure.egress_bps, structure.ingress_bps), best_bps, strict=True)
+    # Without experiments on the host itself, the best that it reached stands for its cap.
+    least_best_bps = _best(found.rate_low_bps, outside)
+    egress_bps, ingress_bps = (
+        [
+            (cap_bps and max(cap_bps, seen_bps or 0.0)) if tested else seen_bps
+            for cap_bps, seen_bps, tested in zip(*each, strict=True)
+        ]
+        for each in (
+            (structure.egress_bps, best_bps[0], structure.tested_out),
+            (structure.ingress_bps, best_bps[1], structure.tested_into),
         )
-    else:
-        egress_bps, ingress_bps = best_bps
-        least_bps = _best(found.rate_low_bps, outside)
+    )
+    least_bps = tuple(
+        [None if tested else low_bps for low_bps, tested in zip(lows, each, strict=True)]
+        for lows, each in zip(least_best_bps, (structure.tested_out, structure.tested_into), strict=True)
+    )
     burst_bytes, peak_bps = (_nullable_row(values) for values in egress_buckets(history, hierarchy))
     excess = np.maximum(found.undisturbed_bps / found.rate_bps - 1, 0)
     return Network(

@@ -38,6 +38,8 @@ EVEN = 1.05
 CONFIRMED = 2
 """Experiments that must agree before a limit is claimed."""
 
+NOT_TESTED = "not tested"
+
 Finding = Literal["limited", "open", "unknown"]
 
 
@@ -59,7 +61,12 @@ class LinkFinding:
     rate_bps: float | None = None
     at_least_bps: float = 0.0
     experiments: list[Evidence] = field(default_factory=list)
-    reason: str = "not tested"
+    reason: str = NOT_TESTED
+
+    @property
+    def tested(self) -> bool:
+        """Whether any experiment tells something of it."""
+        return self.finding != "unknown" or self.reason != NOT_TESTED
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ class Structure:
     Attributes:
         egress_bps: (N,) cap on what each host sends to other machines, None = none found.
         ingress_bps: (N,) cap on what it receives.
+        tested_out: (N,) whether any experiment was made to tell the cap on what a host sends.
+        tested_into: the same of what it receives.
         groups: racks and what is above them, and machines whose NIC limits.
         sharing: which links transfers load; None = the experiments do not tell.
         verdicts: one for each link of the hierarchy.
@@ -36,6 +38,8 @@ class Structure:
 
     egress_bps: tuple[float | None, ...]
     ingress_bps: tuple[float | None, ...]
+    tested_out: tuple[bool, ...]
+    tested_into: tuple[bool, ...]
     groups: tuple[Group, ...]
     sharing: Sharing | None
     verdicts: tuple[LinkVerdict, ...]
@@ -51,10 +55,14 @@ def structure_of(hierarchy: Hierarchy, evidence: Sequence[Evidence]) -> Structur
     findings = find_limits(hierarchy, evidence)
     out: dict[int, float] = {}
     into: dict[int, float] = {}
+    tested_out, tested_into = set[int](), set[int]()
     for finding in findings:
+        link = hierarchy.links[finding.link]
+        if finding.tested:
+            tested_out.update(link.out_of)
+            tested_into.update(link.into)
         if finding.rate_bps is None:
             continue
-        link = hierarchy.links[finding.link]
         inner = _innermost(hierarchy, finding)
         out.update({node: finding.rate_bps for node in link.out_of if hierarchy.kind(node) == inner})
         into.update({node: finding.rate_bps for node in link.into if hierarchy.kind(node) == inner})
@@ -72,6 +80,8 @@ def structure_of(hierarchy: Hierarchy, evidence: Sequence[Evidence]) -> Structur
     return Structure(
         egress_bps=tuple(out.get(host) for host in range(hierarchy.size)),
         ingress_bps=tuple(into.get(host) for host in range(hierarchy.size)),
+        tested_out=tuple(host in tested_out for host in range(hierarchy.size)),
+        tested_into=tuple(host in tested_into for host in range(hierarchy.size)),
         groups=groups,
         sharing=_sharing(hierarchy, findings),
         verdicts=tuple(_verdict(hierarchy, finding) for finding in findings),

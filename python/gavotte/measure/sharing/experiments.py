@@ -115,7 +115,8 @@ def cost_of_sharing(history: History, *, seed: int = 0, price_per_gb: float = 0.
     # A rate may have been measured low.
     typical, most = int(TYPICAL_ATTEMPTS * once), int(2 * ATTEMPTS * once)
     rounds = len(rounds_of(tree, trials)) + len(rounds_of(tree, _parts(trials)))
-    return Cost(typical, most, 2 * rounds * SECONDS_PER_ROUND, typical / 1e9 * price_per_gb)
+    seconds = 2 * rounds * SECONDS_PER_ROUND
+    return Cost(typical, most, seconds, 2 * seconds, typical / 1e9 * price_per_gb)
 
 
 def typical_rate(history: History) -> Floats:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from gavotte.agents import Fleet
 from gavotte.agents import agent_pb2 as pb
-from gavotte.agents.schedule import Step, carry_out
+from gavotte.agents.schedule import Answer, Step, carry_out
 from gavotte.formats.history import Ints, Texts
 from gavotte.measure.rounds import disjoint_rounds
 
@@ -18,6 +18,10 @@ TRIES = 2
 TIMEOUT_S = 0.3
 SECONDS_PER_ROUND = MAX_HOPS * TRIES * TIMEOUT_S
 """Where every router is silent; some milliseconds where they answer."""
+
+_GLANCE = pb.Probe(burst_train=pb.BurstTrain(bursts=1, packets=2, payload_bytes=64))
+GLANCE_S = 1.0
+"""Some milliseconds; where every packet is lost, 0.2 s."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,26 @@ class Paths:
     failures: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
+def path_lengths(fleet: Fleet, names: Sequence[str], *, seed: int = 0) -> Ints:
+    """Counts the routers between any two hosts by what two small packets' time to live says, N/2 pairs at a time.
+
+    Args:
+        fleet: enrolled agents.
+        names: hosts in matrix order; those not in the fleet stay unknown.
+        seed: of the order, and of which end sends.
+
+    Returns:
+        (N, N) path lengths (routers + 1), the same in both directions; 0 = unknown.
+    """
+    index = {name: i for i, name in enumerate(names)}
+    hops = np.zeros((len(names), len(names)), dtype=np.int64)
+    for answer in _between_any_two(fleet, names, _GLANCE, round_s=GLANCE_S, seed=seed):
+        if answer.reply is not None and answer.reply.hops:
+            i, j = index[answer.source], index[answer.target]
+            hops[i, j] = hops[j, i] = answer.reply.hops
+    return hops
+
+
 def trace_paths(fleet: Fleet, names: Sequence[str], *, seed: int = 0) -> Paths:
     """Traces a path between any two hosts: N/2 at a time, some packets of 60 bytes each.
 
@@ -46,18 +70,13 @@ def trace_paths(fleet: Fleet, names: Sequence[str], *, seed: int = 0) -> Paths:
     Returns:
         for `History.hops` where the measurement tells none, and for `History.hop_addresses`.
     """
-    here = {host.name for host in fleet.hosts}
-    usable = [name for name in names if name in here]
     trace = pb.Probe(traceroute=pb.Traceroute(max_hops=MAX_HOPS, tries=TRIES, timeout_s=TIMEOUT_S))
-    schedule = [
-        [Step(usable[a], usable[b], trace) for a, b in pairs] for pairs in disjoint_rounds(len(usable), seed=seed)
-    ]
     index = {name: i for i, name in enumerate(names)}
     size = len(names)
     hops = np.zeros((size, size), dtype=np.int64)
     routers: dict[tuple[int, int], list[str]] = {}
     failures: dict[tuple[str, str], str] = {}
-    for answer in carry_out(fleet, schedule, round_s=SECONDS_PER_ROUND):
+    for answer in _between_any_two(fleet, names, trace, round_s=SECONDS_PER_ROUND, seed=seed):
         at = index[answer.source], index[answer.target]
         if answer.reply is None or answer.error:
             failures[answer.source, answer.target] = answer.error
@@ -73,3 +92,15 @@ def trace_paths(fleet: Fleet, names: Sequence[str], *, seed: int = 0) -> Paths:
     for (i, j), each in routers.items():
         addresses[i, j, : len(each)] = each
     return Paths(hops, addresses, failures)
+
+
+def _between_any_two(
+    fleet: Fleet, names: Sequence[str], probe: pb.Probe, *, round_s: float, seed: int
+) -> Iterator[Answer]:
+    """Probes each pair of hosts once, in one direction."""
+    here = {host.name for host in fleet.hosts}
+    usable = [name for name in names if name in here]
+    schedule = [
+        [Step(usable[a], usable[b], probe) for a, b in pairs] for pairs in disjoint_rounds(len(usable), seed=seed)
+    ]
+    return carry_out(fleet, schedule, round_s=round_s)

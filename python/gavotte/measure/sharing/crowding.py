@@ -1,0 +1,146 @@
+"""Fills the few links that a measurement found to be shared, to tell what each carries (Choreo section 3.3.2)."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gavotte.formats.evidence import Evidence
+from gavotte.formats.history import Floats
+from gavotte.measure.sharing.carrier import Carrier
+from gavotte.measure.sharing.experiments import AGREE
+from gavotte.measure.sharing.overlap import MIN_OVERLAP_S, Together, evidence, together
+from gavotte.measure.sharing.trials import WAYS, Trial, choose, rounds_of
+from gavotte.terms.hierarchy import Hierarchy
+
+CONFIRMED = 2
+"""Sums that must agree: what disturbs an experiment lowers its sum."""
+
+ATTEMPTS = 4
+
+FEWEST = 2
+OVERFULL = 1.4
+"""Pairs that could carry so many times what a link was seen to carry fill it; more would only lose more packets."""
+
+
+class Crowding:
+    """Experiments on single links, and what they told.
+
+    What each pair carries alone is known from the measurement around them, so that only the sum is to be found.
+    """
+
+    def __init__(self, carrier: Carrier, tree: Hierarchy, *, seed: int) -> None:
+        """Has tried nothing yet.
+
+        Args:
+            carrier: sends.
+            tree: of all hosts.
+            seed: of the choice of pairs.
+        """
+        self._carrier = carrier
+        self._tree = tree
+        self._seed = seed
+        self._link = {tree.label(link): link for link in range(len(tree.links))}
+        self._found: defaultdict[int, list[tuple[Trial, Together, float]]] = defaultdict(list)
+        self._lost: defaultdict[int, list[float]] = defaultdict(list)
+        self._tried: defaultdict[int, int] = defaultdict(int)
+
+    def fill(self, labels: Mapping[str, float], rate: Floats, hosts: Collection[int]) -> dict[str, Evidence]:
+        """Lets so many pairs cross each of some links as fill it, and more where that does not.
+
+        Args:
+            labels: of links of the tree, with what they were seen to carry, bit/s; others are passed over.
+            rate: (N, N) what pairs carry alone, bit/s, as far as known; NaN = not to be used.
+            hosts: that can be used.
+
+        Returns:
+            what was found last, for the links that enough pairs crossed at once.
+        """
+        found: dict[str, Evidence] = {}
+        todo = {
+            self._link[label]: OVERFULL * load_bps
+            for label, load_bps in labels.items()
+            if label in self._link and self._tried[self._link[label]] < ATTEMPTS
+        }
+        while todo:
+            trials: list[Trial] = []
+            cut: set[int] = set()
+            for link, enough_bps in todo.items():
+                used = [pair for trial, *_ in self._found[link] for pair in trial.pairs]
+                attempt = self._tried[link]
+                self._tried[link] += 1
+                whole = choose(self._tree, link, rate, hosts=hosts, seed=self._seed, attempt=attempt, used=used)
+                if whole is not None:
+                    trials.append(_as_few_as_fill(whole, rate, enough_bps))
+                    cut.update({link} if len(trials[-1].pairs) < len(whole.pairs) else ())
+            records = self._run(trials, rate)
+            found |= {self._tree.label(link): record for link, record in records.items()}
+            # So few pairs did not fill it.
+            todo = {
+                link: 2 * OVERFULL * record.sum_bps
+                for link, record in records.items()
+                if record.verdict == "independent" and link in cut
+            }
+        return found
+
+    def _run(self, trials: Sequence[Trial], rate: Floats) -> dict[int, Evidence]:
+        """Runs experiments, those on links that cannot meet at the same time."""
+        found = {}
+        for way in WAYS:
+            for members in rounds_of(self._tree, [trial for trial in trials if trial.way == way]):
+                expect = {pair: float(rate[pair]) for trial in members for pair in trial.pairs}
+                series = self._carrier.carry([trial.pairs for trial in members], expect, way)
+                for trial in members:
+                    if not all(pair in series for pair in trial.pairs):
+                        continue
+                    told, time_s = together([series[pair] for pair in trial.pairs]), time.time()
+                    if told.overlap_s >= MIN_OVERLAP_S:
+                        self._found[trial.link].append((trial, told, time_s))
+                        record = evidence(self._tree, trial, expect, told, time_s=time_s)
+                        found[trial.link] = record
+                        if record.verdict == "shared":
+                            self._lost[trial.link].append(record.sum_bps)
+        return found
+
+    def knows(self, label: str) -> bool:
+        """Whether it is a link of the tree."""
+        return label in self._link
+
+    def unsettled(self, labels: Iterable[str]) -> dict[str, float]:
+        """Links whose limit no two experiments agree on yet, and that may be tried again, with what they carried."""
+        todo: dict[str, float] = {}
+        for label in sorted(labels):
+            link = self._link.get(label)
+            if link is not None and self._tried[link] < ATTEMPTS:
+                sums = sorted(self._lost[link], reverse=True)
+                if len(sums) < CONFIRMED or sums[CONFIRMED - 1] < AGREE * sums[0]:
+                    todo[label] = max((told.sum_bps for _, told, _ in self._found[link]), default=math.inf)
+        return todo
+
+    def records(self, rate: Floats) -> tuple[Evidence, ...]:
+        """All experiments whose pairs have rates by now, compared with what each was found to carry alone.
+
+        Args:
+            rate: (N, N) bit/s.
+        """
+        return tuple(
+            evidence(self._tree, trial, {pair: float(rate[pair]) for pair in trial.pairs}, told, time_s=time_s)
+            for each in self._found.values()
+            for trial, told, time_s in each
+            if all(np.isfinite(rate[pair]) for pair in trial.pairs)
+        )
+
+
+def _as_few_as_fill(trial: Trial, rate: Floats, enough_bps: float) -> Trial:
+    """An experiment's first pairs that want so much together, at least two."""
+    count, wanted_bps = 0, 0.0
+    for pair in trial.pairs:
+        if count >= FEWEST and wanted_bps >= enough_bps:
+            break
+        count, wanted_bps = count + 1, wanted_bps + float(rate[pair])
+    return replace(trial, pairs=trial.pairs[:count])

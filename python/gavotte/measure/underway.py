@@ -1,0 +1,385 @@
+"""A measurement in progress: snapshot by snapshot, with what is learnt of shared links on the way."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from gavotte.agents import Fleet
+from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.losses import Losses
+from gavotte.agents.schedule import Answer, carry_out
+from gavotte.errors import AgentError
+from gavotte.formats.evidence import Evidence
+from gavotte.formats.history import Floats, History
+from gavotte.formats.rates import MAX_RATE_BPS
+from gavotte.measure.again import changed
+from gavotte.measure.company import Beside, Company, Sent
+from gavotte.measure.journal import Journal
+from gavotte.measure.methods import Reading, refused
+from gavotte.measure.planning import TESTED_ROUNDS, CostLimits, MeasurementPlan
+from gavotte.measure.results import PathResult, Results, path_result
+from gavotte.measure.sharing.carrier import FleetCarrier
+from gavotte.measure.sharing.crowding import Crowding
+from gavotte.measure.sharing.paths import path_lengths
+from gavotte.terms import Pair, Progress
+from gavotte.terms.hierarchy import hierarchy_of
+
+logger = logging.getLogger(__name__)
+
+AGAIN = 3
+"""Times that a doubtful path is measured again at most; more than one only while it has no rate."""
+
+LOOK_S = 0.5
+"""How often a pause between two snapshots looks whether anybody is left."""
+
+AHEAD = 2
+"""Rounds sent at once while nothing is known; twice as many each time that nothing new was learnt."""
+
+CROWD_S = 0.4
+"""How long trains fill a link: handshakes of the later ones wait for up to 0.2 s in the queue that the others fill."""
+
+MOST_AHEAD = 0.125
+"""At most this share of all rounds is sent at once: what goes wrong or costs too much is seen between."""
+
+
+class Underway:
+    """Carries a plan out.
+
+    Attributes:
+        again: probes beyond the first of a path and snapshot.
+        seconds: of probing.
+        bytes_sent: payload.
+        doubtful: pairs of the last snapshot that a limit kept from being measured alone.
+        stopped: why it ended early; empty = it did not.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        plan: MeasurementPlan,
+        limits: CostLimits,
+        results: Results,
+        journal: Journal | None,
+        progress: Progress | None,
+    ) -> None:
+        """Has sent nothing yet.
+
+        Args:
+            fleet: enrolled agents.
+            plan: what to do.
+            limits: what it may cost.
+            results: where answers go; those of before are kept.
+            journal: where they go, too.
+            progress: told of each path that is done.
+        """
+        self._fleet = fleet
+        self._plan = plan
+        self._results = results
+        self._journal = journal
+        self._progress = progress
+        self._index = {name: i for i, name in enumerate(plan.names)}
+        self._done = 0
+        self._total = plan.count * sum(map(len, plan.rounds(0, self._here())))
+        self._losses = Losses()
+        self._ends_s: dict[tuple[str, str], float] = {}
+        self._company = Company(len(plan.names), plan.links, tolerance=plan.method.tolerance)
+        self._crowding: Crowding | None = None
+        self._carrier: FleetCarrier | None = None
+        self._most = plan.most(limits)
+        self._sent: Counter[str] = Counter()
+        self._share = plan.budget(limits).max_bytes if limits.bytes is not None else 0
+        self.again = 0
+        self.seconds = 0.0
+        self.bytes_sent = 0
+        self.doubtful: list[Pair] = []
+        self.stopped = ""
+
+    def run(self, *, again: bool, enough: Callable[[History], bool] | None) -> None:
+        """Takes all snapshots.
+
+        Args:
+            again: measure doubtful paths again, alone.
+            enough: asked after each snapshot; true ends the run.
+        """
+        begin = time.monotonic()
+        wanted = self._results.count
+        for number in range(wanted):
+            if number not in self._results.times_s:
+                self._pause(begin + number * self._plan.every_s)
+            self._rejoin()
+            if self._is_over(number):
+                return
+            self._began_s, self._before_s = time.monotonic(), self.seconds
+            self._snapshot(number, again=again)
+            self.seconds = self._spent_s()
+            self._results.count = number + 1
+            if self.stopped or (enough is not None and number + 1 < wanted and enough(self._results.history())):
+                return
+            self._results.count = wanted
+
+    def _pause(self, until: float) -> None:
+        """Waits for the next snapshot, but not when nobody is left to take it."""
+        while (left := until - time.monotonic()) > 0 and not self._fleet.is_alone():
+            time.sleep(min(left, LOOK_S))
+
+    def _rejoin(self) -> None:
+        """Goes on with hosts whose agents were started anew."""
+        for name in self._fleet.rejoin():
+            self._losses.back(name)
+
+    def _is_over(self, number: int) -> bool:
+        """Whether nobody is left to take this snapshot: what the earlier ones found stays, and none is empty.
+
+        Raises:
+            AgentError: when they found nothing.
+        """
+        if not self._fleet.is_alone():
+            return False
+        silent = dict.fromkeys(sorted(self._fleet.silent), "its agent does not answer any more")
+        gone = silent | self._fleet.missing | self._fleet.lost
+        told = "; ".join(f"{name}: {reason}" for name, reason in list(gone.items())[:2])
+        wanted, self._results.count = self._results.count, number
+        reason = f"fewer than two agents are left after {number} of {wanted} snapshots ({told})"
+        if not any(self._results.answered(each) for each in range(number)):
+            raise AgentError(reason, hint="start the agents and measure again")
+        logger.warning(reason)
+        self.stopped = reason
+        return True
+
+    def _now_s(self) -> float:
+        """Unix time, never before the last snapshot's: a clock that was set back would turn their order round."""
+        now_s, last_s = time.time(), max(self._results.times_s.values(), default=0.0)
+        if now_s < last_s:
+            logger.warning("the clock was set back by %.0f s; times go on from the last snapshot's", last_s - now_s)
+        return max(now_s, last_s)
+
+    def shared(self) -> dict[str, float]:
+        """Links that were found full, with what they were seen to carry, bit/s; 0 = not told."""
+        return {
+            link: max((e.sum_bps for e in self.evidence() if e.subject == link), default=0.0)
+            for link in sorted(self._company.full)
+            if self._crowding is not None and self._crowding.knows(link)
+        }
+
+    def evidence(self) -> tuple[Evidence, ...]:
+        """What the experiments on shared links told."""
+        return () if self._crowding is None else self._crowding.records(self._rates())
+
+    def _rates(self) -> Floats:
+        """(N, N) bit/s, the last of each path; NaN = none."""
+        rate = np.full((len(self._plan.names),) * 2, np.nan)
+        for (_, i, j), path in sorted(self._results.paths.items()):
+            if path.answered:
+                rate[i, j] = path.reading.goodput_bps
+        return rate
+
+    def _here(self) -> set[int]:
+        """Only hosts that answer take part: a dead one would cost every peer its waiting time."""
+        return {self._index[host.name] for host in self._fleet.hosts}
+
+    def _spent_s(self) -> float:
+        return self._before_s + time.monotonic() - self._began_s
+
+    def _snapshot(self, number: int, *, again: bool) -> None:
+        if number not in self._results.times_s:
+            self._results.times_s[number] = self._now_s()
+            if self._journal is not None:
+                self._journal.begin(number, self._results.times_s[number])
+        logger.info("snapshot %d of %d", number, self._results.count)
+        known = {(i, j) for (at, i, j), path in self._results.paths.items() if at == number and path.answered}
+        self._done += len(known)
+        todo = self._plan.rounds(number, self._here(), known)
+        if not again:
+            self._probe(todo, number, alone=True)
+            return
+        readings: dict[Pair, Beside] = {}
+        looked: Counter[Pair] = Counter()
+        if self._crowding is None and len(self._here()) > 2 and todo and self._look():
+            # Whether links are shared shows at once where some pairs go together and then one by one.
+            head, todo = todo[:TESTED_ROUNDS], todo[TESTED_ROUNDS:]
+            for pairs in head:
+                readings |= self._probe([pairs], number)
+            self._once_more([pair for pairs in head for pair in pairs], readings, looked, number)
+        if self._company.found:
+            todo = self._company.rounds(todo)
+        ahead, most = AHEAD, max(AHEAD, math.ceil(MOST_AHEAD * len(todo)))
+        while todo and not self.stopped:
+            part, todo, found = todo[:ahead], todo[ahead:], self._company.found
+            readings |= self._probe(part, number)
+            self._once_more(self._doubts(number, readings, looked), readings, looked, number)
+            ahead = min(most, 2 * ahead)
+            if self._company.found > found:
+                ahead, todo = AHEAD, self._company.rounds(todo)
+        while not self.stopped and (pairs := self._doubts(number, readings, looked)):
+            self._once_more(pairs, readings, looked, number)
+        if not self.stopped:
+            self._once_more(
+                [pair for pair in changed(self._results, number) if not looked[pair]], readings, looked, number
+            )
+        self.doubtful = [pair for pair, told in readings.items() if self._company.doubtful(pair, told)]
+        self._confirm()
+
+    def _look(self) -> bool:
+        """Finds machines and racks. Returns whether pairs without a common host can share any of their links."""
+        names = self._plan.names
+        self._results.lengths = path_lengths(self._fleet, names, seed=self._plan.seed)
+        tree = hierarchy_of(names, self._results.lengths)
+        self._carrier = FleetCarrier(self._fleet, names, trains=self._plan.method.name == "train", hold_s=CROWD_S)
+        self._crowding = Crowding(self._carrier, tree, seed=self._plan.seed)
+        return self._company.see(tree)
+
+    def _doubts(self, number: int, readings: dict[Pair, Beside], looked: Counter[Pair]) -> list[Pair]:
+        """Pairs to measure again, alone: once, or while they have no rate."""
+        here = self._here()
+        doubts = []
+        for pair, told in readings.items():
+            if not here.issuperset(pair) or not self._company.doubtful(pair, told):
+                continue
+            known = self._results.paths.get((number, *pair))
+            if looked[pair] < (AGAIN if known is None or not known.answered else 1):
+                doubts.append(pair)
+        return doubts
+
+    def _once_more(
+        self, pairs: Sequence[Pair], readings: dict[Pair, Beside], looked: Counter[Pair], number: int
+    ) -> None:
+        """Measures pairs again with nothing beside them, and learns from how they differ."""
+        pairs = [pair for pair in pairs if self._affords(pair)]
+        if not pairs:
+            return
+        logger.info("snapshot %d: measures %d paths once more, apart", number, len(pairs))
+        self._rejoin()
+        self.again += len(pairs)
+        self._total += len(pairs)
+        blamed: dict[str, float] = {}
+        looked.update(pairs)
+        for lone in self._company.apart(pairs, readings):
+            for pair, told in self._probe([lone], number, alone=True).items():
+                if pair in readings:
+                    blamed |= self._company.compare(readings[pair], told.rate_bps)
+                if math.isfinite(told.rate_bps):
+                    # Whatever else was sent meanwhile, no link was shared.
+                    readings[pair] = Beside(told.rate_bps)
+        if blamed:
+            self._fill(blamed)
+
+    def _affords(self, pair: Pair) -> bool:
+        """Whether the source's share of a byte limit suffices for another probe."""
+        name = self._plan.names[pair[0]]
+        return not self._share or self._sent[name] + self._plan.method.bytes_per_path <= self._share
+
+    def _fill(self, links: Mapping[str, float]) -> None:
+        """Finds what links carry, and so how many pairs they have room for.
+
+        Args:
+            links: with what was on them when somebody lost, bit/s.
+        """
+        if self._crowding is None or self._carrier is None or self.stopped or self._share:
+            return
+        rate = self._rates()
+        if not np.isfinite(rate).any():
+            return
+        usual = float(np.nanmedian(rate))
+        for i, j in np.argwhere(np.isnan(rate)):
+            rate[i, j] = self._company.reached_bps((int(i), int(j))) or usual
+        np.fill_diagonal(rate, np.nan)
+        before = self._carrier.bytes_sent
+        for link, record in self._crowding.fill(links, rate, self._here()).items():
+            self._company.settle(link, record.sum_bps, shared=record.verdict != "independent")
+        self.bytes_sent += self._carrier.bytes_sent - before
+
+    def _confirm(self) -> None:
+        """Fills each full link until two sums agree, and others once: an oversubscribed rack is seldom the only one."""
+        if not self._share and not self.stopped and (others := self._company.untested()):
+            self._fill(others)
+        while self._crowding is not None and not self.stopped:
+            todo = self._crowding.unsettled(self._company.full)
+            if not todo or self._share:
+                return
+            self._check()
+            self._fill(todo)
+
+    def _check(self) -> None:
+        """Ends the measurement where it would cost far more than was said."""
+        if self.stopped:
+            return
+        if self.bytes_sent > self._most.bytes:
+            self.stopped = "more bytes were needed than estimated"
+        elif self._spent_s() > self._most.seconds:
+            self.stopped = "more time was needed than estimated"
+
+    def _probe(self, rounds: list[list[Pair]], number: int, *, alone: bool = False) -> dict[Pair, Beside]:
+        """Sends rounds; where links are full, each only once the one before it has ended.
+
+        Pairs that are measured `alone` may take all their time.
+        """
+        # Whoever is done runs ahead into the next round of a schedule.
+        parts = [[pairs] for pairs in rounds] if self._company.full else [rounds] * bool(rounds)
+        told: dict[Pair, Beside] = {}
+        for part in parts:
+            self._check()
+            if self.stopped:
+                break
+            told |= self._company.take(self._carry_out(part, number, alone=alone))
+        return told
+
+    def _carry_out(self, rounds: list[list[Pair]], number: int, *, alone: bool) -> list[Sent]:
+        began_s = time.monotonic()
+        brief = {pair for pairs in rounds for pair in pairs if not (alone or self._company.patient(pair))}
+        schedule = self._plan.schedule(rounds, brief=brief)
+        sent = []
+        for answer in carry_out(self._fleet, schedule, round_s=self._plan.round_s, losses=self._losses):
+            self.bytes_sent += answer.bytes_sent
+            self._sent[answer.source] += answer.bytes_sent
+            reading = self._read(answer)
+            result = PathResult(reading)
+            pair = self._index[answer.source], self._index[answer.target]
+            if answer.reply is not None:
+                reply = answer.reply
+                idle_s = self._idle_s(answer.source, answer.target, began_s + reply.started_s, reply.seconds)
+                result = path_result(reading, reply, idle_s)
+                sent.append(_sent(pair, answer.round, reply, reading))
+            self._take(number, *pair, result)
+        return sent
+
+    def _read(self, answer: Answer) -> Reading:
+        if answer.reply is None or answer.error:
+            return refused(answer.error, answer.failure)
+        try:
+            reading = self._plan.method.read(answer.reply)
+        except (ArithmeticError, ValueError) as error:
+            # Numbers that can be, but not together.
+            return refused(f"what its agent says makes no sense ({error})")
+        # NaN is in no range.
+        if not reading.refusal and not 0 < reading.goodput_bps <= MAX_RATE_BPS:
+            return refused("no rate could be told")
+        return reading
+
+    def _idle_s(self, source: str, target: str, start_s: float, seconds: float) -> float:
+        """How long both ends had been idle before a probe: so long could a token bucket fill."""
+        ends = ((source, "sent"), (target, "received"))
+        idle_s = start_s - max(self._ends_s.get(end, -math.inf) for end in ends)
+        self._ends_s |= dict.fromkeys(ends, start_s + seconds)
+        return max(0.0, idle_s)
+
+    def _take(self, number: int, source: int, target: int, result: PathResult) -> None:
+        self._results.add(number, source, target, result)
+        if self._journal is not None and result.answered:
+            self._journal.add(number, source, target, result)
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+def _sent(pair: Pair, number: int, reply: pb.ProbeReply, reading: Reading) -> Sent:
+    end_s = reply.started_s + reply.seconds
+    # A probe's time has in it the wait for its peer.
+    busy_s = max([reply.gated_train.seconds, *(flow.seconds for flow in reply.bulk.flows)]) or reply.seconds
+    load_bps = 8 * reply.bytes_sent / max(busy_s, 1e-3) if reading.refusal else reading.goodput_bps
+    return Sent(pair, number, max(reply.started_s, end_s - busy_s), end_s, reading.goodput_bps, load_bps)

@@ -1,0 +1,129 @@
+"""Agents that are played on a described network: max-min fair shares within a round, and what company does to trains.
+
+A train beside others on a full link either finds no steady rate, and then sends for all its time, or reads something
+between its share and what it carries alone, as they start and end at other times. Both were seen in labs.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from unittest import mock
+
+from tests.agents.played import PlayedFleet, inventory
+from tests.measure.oracle import Oracle
+
+from gavotte.agents import Fleet
+from gavotte.agents import agent_pb2 as pb
+from gavotte.formats.inventory import Inventory
+from gavotte.measure import measuring
+from gavotte.terms import Pair
+from gavotte.terms.goodput import UDP_PAYLOAD_BYTES
+
+TRAIN_S, TRAIN_BYTES = 0.06, 700_000
+"""How long trains go on at least, and how far: in labs, 95 ms at 60 Mbit/s, 60 at 100, 58 at 200."""
+
+UNSTEADY = 0.6
+"""Share of disturbed trains that find no rate."""
+
+NOISE = 0.002
+BIN_S = 0.01
+BULK_NOISE = 0.02
+
+
+class PlayedNetwork:
+    """What agents of a network answer.
+
+    Attributes:
+        oracle: the network.
+        sent: payload bytes so far.
+        rounds: how often pairs were sent together.
+        crowded: rounds by how many pairs went together.
+    """
+
+    def __init__(self, oracle: Oracle, *, seed: int = 0) -> None:
+        self.oracle = oracle
+        self.index = {name: i for i, name in enumerate(oracle.names)}
+        self.sent = 0
+        self.rounds: list[list[Pair]] = []
+        self._rng = random.Random(seed)
+
+    @property
+    def inventory(self) -> Inventory:
+        """Its hosts."""
+        return inventory(self.oracle.names)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """`measure` meets these agents."""
+
+        @contextmanager
+        def enrolled(*_: object, **__: object) -> Iterator[Fleet]:
+            yield PlayedFleet(self.oracle.names, self.say)
+
+        with mock.patch.object(measuring, "enrolled", enrolled):
+            yield
+
+    def say(self, requests: Mapping[str, pb.MeasureRequest]) -> Iterator[tuple[str, pb.ProbeReply]]:
+        """Answers schedules round by round."""
+        rounds: dict[int, list[tuple[str, pb.Probe]]] = defaultdict(list)
+        for name, part in requests.items():
+            for probe in part.probes:
+                rounds[probe.round].append((name, probe))
+        for number, probes in sorted(rounds.items()):
+            pairs = [(self.index[name], self.index[probe.peer]) for name, probe in probes]
+            if probes[0][1].WhichOneof("kind") != "burst_train":
+                self.rounds.append(pairs)
+            together = self.oracle.rates(pairs)
+            for (name, probe), pair, share_bps in zip(probes, pairs, together.tolist(), strict=True):
+                reply = self._answer(probe, pair, share_bps)
+                reply.round, reply.peer, reply.started_s = number, probe.peer, number * 1.0
+                reply.hops = int(self.oracle.hops[pair])
+                self.sent += reply.bytes_sent
+                yield name, reply
+
+    def _answer(self, probe: pb.Probe, pair: Pair, share_bps: float) -> pb.ProbeReply:
+        kind = probe.WhichOneof("kind")
+        if kind == "burst_train":
+            return pb.ProbeReply(seconds=0.002, bytes_sent=128)
+        alone_bps = float(self.oracle.rates([pair])[0])
+        lost = share_bps < 0.98 * alone_bps
+        if kind == "bulk":
+            bps = share_bps * (1 + self._rng.gauss(0, BULK_NOISE))
+            size = int(bps * probe.bulk.seconds / 8)
+            bins = int(probe.bulk.seconds / probe.bulk.bin_s)
+            flow = pb.FlowResult(bytes=size, seconds=probe.bulk.seconds, bin_bytes=[size // bins] * bins)
+            return pb.ProbeReply(
+                seconds=probe.bulk.seconds, bytes_sent=size, bulk=pb.BulkResult(goodput_bps=bps, flows=[flow])
+            )
+        return self._train(probe.gated_train, alone_bps, share_bps, lost=lost)
+
+    def _train(self, asked: pb.GatedTrain, alone_bps: float, share_bps: float, *, lost: bool) -> pb.ProbeReply:
+        wrong = 1 + self._rng.gauss(0, NOISE)
+        longest_s = asked.max_seconds or 1.0
+        result = pb.GatedTrainResult(payload_bytes=UDP_PAYLOAD_BYTES, wire_bytes=1514)
+        if lost and self._rng.random() < UNSTEADY:
+            seconds = longest_s
+            result.refusal, result.refused = "the rate is unsteady", pb.GATED_REFUSAL_UNSTEADY
+        else:
+            seconds = max(TRAIN_S, 8 * TRAIN_BYTES / (share_bps if lost else alone_bps), asked.hold_s)
+            result.verdict = pb.VERDICT_PATH_LIMITED
+            level = self._rng.uniform(share_bps, alone_bps) if lost else alone_bps
+            result.rate_bps = level * wrong
+            result.low_bps, result.high_bps = 0.999 * result.rate_bps, 1.001 * result.rate_bps
+        result.seconds = seconds
+        if asked.hold_s:
+            result.bin_s, result.first_unix_ns = BIN_S, int(1e18)
+            level = share_bps * wrong / 8 * BIN_S
+            result.bin_bytes.extend(int(level * (1 + self._rng.gauss(0, 0.02))) for _ in range(round(seconds / BIN_S)))
+        # What a full link drops was sent, too.
+        sent = int((0.5 * (share_bps + alone_bps) if lost else alone_bps) / 8 * seconds)
+        return pb.ProbeReply(
+            seconds=seconds + 0.003,
+            bytes_sent=sent,
+            gated_train=result,
+            error=f"the train was refused: {result.refusal}" if result.refusal else "",
+            failure=pb.FAILURE_NO_RATE if result.refusal else pb.FAILURE_UNSPECIFIED,
+        )

@@ -1,0 +1,137 @@
+"""Oversubscribed racks, on a played network: each path's own rate, each shared link's, and what that costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benches.racks import judge, random_racks, shared_links, simulated, unlimited
+from tests import builders
+from tests.measure.oracle import Oracle
+from tests.measure.played_network import PlayedNetwork
+
+from gavotte.formats.topology import Topology
+from gavotte.measure import CostLimits, Measurement, measure, plan_measurement
+from gavotte.model import model
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+
+
+def racks(up: str | None = "100mbit", *, hosts: int = 12, count: int = 3, egress: str = "60mbit") -> Topology:
+    """Racks of equal hosts in turn behind one uplink each."""
+    return builders.topology(
+        [{"name": f"vm{i}", "switch": f"rack{i % count}", "egress": egress} for i in range(hosts)],
+        switches=[
+            "core",
+            *({"name": f"rack{i}", "parent": "core", **({"up": up} if up else {})} for i in range(count)),
+        ],
+    )
+
+
+def truth_bps(topology: Topology) -> np.ndarray:
+    oracle = Oracle(topology)
+    size = range(len(oracle.names))
+    return np.array([[oracle.rates([(i, j)])[0] if i != j else np.nan for j in size] for i in size]) * GOODPUT_PER_WIRE
+
+
+def worst_error(topology: Topology, found: Measurement) -> float:
+    return float(np.nanmax(np.abs(8 * found.history.beta_Bps[-1] / truth_bps(topology) - 1)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_each_path_and_each_shared_link_is_told(seed: int) -> None:
+    topology, over = random_racks(seed)
+    found, plain = (simulated(each, seed, "train") for each in (topology, unlimited(topology)))
+    outcome = judge("simulated", seed, topology, over, found, plain)
+    assert (outcome.answered, outcome.told, outcome.wrong) == (outcome.paths, outcome.links, 0)
+    assert outcome.links == len(shared_links(topology)) > 0
+    assert outcome.worst_error < 0.02
+    assert outcome.worst_link_error < 0.03
+    assert outcome.times_bytes < 1.5
+    assert not found.doubtful
+    assert not found.stopped
+
+
+def test_the_network_has_the_racks_caps_and_the_hosts_own() -> None:
+    topology = racks()
+    network = model(simulated(topology, 1, "train").history, method="median")
+    assert network.sharing == "groups"
+    for group in network.groups:
+        assert group.up_bps == pytest.approx(100e6 * GOODPUT_PER_WIRE, rel=0.03)
+        assert group.down_bps == pytest.approx(100e6 * GOODPUT_PER_WIRE, rel=0.03)
+    # Nobody experimented on hosts: the best that each reached stands for its cap.
+    for host in network.hosts:
+        assert host.egress_bps == pytest.approx(60e6 * GOODPUT_PER_WIRE, rel=0.01)
+        assert host.egress_low_bps is not None
+
+
+def test_what_is_not_shared_costs_next_to_nothing() -> None:
+    found = simulated(racks(None), 1, "train")
+    assert found.shared == {}
+    assert found.history.evidence == ()
+    assert found.again <= 2 * 6
+    assert worst_error(racks(None), found) < 0.01
+
+
+def test_bulk_is_not_wrong_without_a_word() -> None:
+    topology = racks("80mbit")
+    found = simulated(topology, 1, "bulk")
+    assert found.shared
+    assert worst_error(topology, found) < 0.1
+
+
+def test_racks_that_hide_are_measured_one_by_one() -> None:
+    topology = racks("60mbit", hosts=8, count=2)
+    oracle = Oracle(topology)
+    oracle.hops[:] = 0
+    network = PlayedNetwork(oracle, seed=1)
+    with network.held():
+        found = measure(network.inventory, seed=1)
+    assert found.answered == found.paths
+    assert worst_error(topology, found) < 0.02
+
+
+def test_paths_of_unlike_rates_are_not_all_measured_twice() -> None:
+    rng = np.random.default_rng(1)
+    topology = racks(None, egress="1gbit")
+    pair_bps = {(i, j): 1e6 * float(rng.integers(40, 160)) for i in range(12) for j in range(12) if i != j}
+    network = PlayedNetwork(Oracle(topology, pair_bps=pair_bps), seed=1)
+    with network.held():
+        found = measure(network.inventory, seed=1)
+    assert found.shared == {}
+    assert found.again < 0.6 * found.paths
+
+
+def test_a_later_snapshot_knows_the_links() -> None:
+    topology = racks()
+    network = PlayedNetwork(Oracle(topology), seed=1)
+    with network.held():
+        found = measure(network.inventory, seed=1, count=2)
+    assert worst_error(topology, found) < 0.02
+    assert len(found.history.evidence) == len(simulated(topology, 1, "train").history.evidence)
+
+
+def test_it_stops_where_it_would_cost_a_quarter_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = PlayedNetwork(Oracle(racks(None, egress="20gbit")), seed=1)
+    with network.held():
+        found = measure(network.inventory, seed=1)
+    cost = plan_measurement(network.inventory.names).cost()
+    assert "more bytes" in found.stopped
+    assert 0 < found.answered < found.paths
+    assert 1.25 * cost.bytes < found.bytes_sent < 1.6 * cost.bytes
+    # Each look at the clock takes ten seconds.
+    monkeypatch.setattr("gavotte.measure.underway.time.monotonic", iter(range(0, 10**9, 10)).__next__)
+    with PlayedNetwork(Oracle(racks(None)), seed=1).held():
+        assert "more time" in measure(network.inventory, seed=1, limits=CostLimits(seconds=60)).stopped
+
+
+def test_a_byte_budget_that_leaves_doubts_says_so() -> None:
+    topology = racks("60mbit")
+    network = PlayedNetwork(Oracle(topology), seed=1)
+    limits = CostLimits(bytes=plan_measurement(network.inventory.names).cost().bytes)
+    with network.held():
+        found = measure(network.inventory, seed=1, limits=limits)
+    names = {name: i for i, name in enumerate(network.inventory.names)}
+    error = np.abs(8 * found.history.beta_Bps[0] / truth_bps(topology) - 1)
+    told = {(names[a], names[b]) for a, b in found.doubtful} | {
+        (names[f.source], names[f.target]) for f in found.failures
+    }
+    assert {(int(i), int(j)) for i, j in np.argwhere(error > 0.02)} <= told
