@@ -80,7 +80,7 @@ class PlayedNetwork:
             for (name, probe), pair, share_bps in zip(probes, pairs, together.tolist(), strict=True):
                 reply = self._answer(probe, pair, share_bps)
                 reply.round, reply.peer, reply.started_s = number, probe.peer, number * 1.0
-                reply.hops = int(self.oracle.hops[pair])
+                reply.hops, reply.rtt_s = int(self.oracle.hops[pair]), 1e-3
                 self.sent += reply.bytes_sent
                 yield name, reply
 

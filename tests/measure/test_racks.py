@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from benches.racks import judge, random_racks, shared_links, simulated, unlimited
@@ -135,3 +137,19 @@ def test_a_byte_budget_that_leaves_doubts_says_so() -> None:
         (names[f.source], names[f.target]) for f in found.failures
     }
     assert {(int(i), int(j)) for i, j in np.argwhere(error > 0.02)} <= told
+
+
+def test_a_few_unknown_pairs_are_filled_by_hosts_and_groups_and_marked() -> None:
+    topology = racks("40mbit")
+    history = simulated(topology, 1, "train").history
+    beta = history.beta_Bps.copy()
+    # Two out of one rack, one within it.
+    lost = [(0, 1), (3, 2), (0, 3)]
+    for pair in lost:
+        beta[0][pair] = np.nan
+    network = model(replace(history, beta_Bps=beta))
+    truth = truth_bps(topology)
+    for i, j in lost:
+        assert network.rate_bps[i][j] == pytest.approx(truth[i, j], rel=0.05)
+        assert network.doubt[i][j] == "guessed"
+    assert sum(word == "guessed" for row in network.doubt for word in row) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from gavotte.errors import GavotteError
 from gavotte.formats.history import Floats, History
-from gavotte.formats.network import FORMAT, Doubt, Host, Network, Sharing
+from gavotte.formats.network import FORMAT, Doubt, Group, Host, Network, Sharing
 from gavotte.model.bucket import egress_buckets
 from gavotte.model.choosing import Choice, choose, estimate, lasting, undisturbed
 from gavotte.model.estimators import ESTIMATORS
@@ -182,6 +183,9 @@ def model(
         [None if tested else low_bps for low_bps, tested in zip(lows, each, strict=True)]
         for lows, each in zip(least_best_bps, (structure.tested_out, structure.tested_into), strict=True)
     )
+    rate_bps, rate_low_bps = (
+        _within_groups(each, never, history.hosts, structure.groups) for each in (found.rate_bps, found.rate_low_bps)
+    )
     burst_bytes, peak_bps = (_nullable_row(values) for values in egress_buckets(history, hierarchy))
     excess = np.maximum(found.undisturbed_bps / found.rate_bps - 1, 0)
     return Network(
@@ -201,17 +205,33 @@ def model(
             )
             for i, name in enumerate(history.hosts)
         ],
-        rate_bps=_nullable(found.rate_bps),
+        rate_bps=_nullable(rate_bps),
         latency_s=_nullable(found.latency_s),
         groups=list(structure.groups),
         sharing=(structure.sharing or "hose") if sharing == "auto" else sharing,
         verdicts=list(structure.verdicts) if history.evidence else [],
         notes=[*hierarchy.notes, *_guessed(found, int(never.sum()) - hierarchy.size), *_earlier(found)],
-        rate_low_bps=_nullable(found.rate_low_bps),
+        rate_low_bps=_nullable(rate_low_bps),
         excess=_nullable(excess) if (excess > 0).any() else [],
         band=found.band,
         doubt=_doubts(never, found.cut.earlier),
     )
+
+
+def _within_groups(
+    rate_bps: Floats, guessed: npt.NDArray[np.bool_], names: Sequence[str], groups: Sequence[Group]
+) -> Floats:
+    """Guesses are made from hosts; no pair carries more than the groups that it leaves and enters do together."""
+    rate_bps = rate_bps.copy()
+    for group in groups:
+        inside = np.isin(names, group.members)
+        for cap_bps, crosses in (
+            (group.up_bps, inside[:, None] & ~inside[None, :]),
+            (group.down_bps, ~inside[:, None] & inside[None, :]),
+        ):
+            if cap_bps is not None:
+                rate_bps[guessed & crosses] = np.fmin(rate_bps[guessed & crosses], cap_bps)
+    return rate_bps
 
 
 def _best(rates_bps: Floats, which: npt.NDArray[np.bool_]) -> tuple[list[float | None], list[float | None]]:
