@@ -79,8 +79,10 @@ def test_it_plans_as_the_run_does(
     probes = [probe for parts in asked for probe in _probes(parts)]
     assert len(probes) == 2 * dry["paths"] == 2 * json.loads(run.stdout)["paths"]
     # Where there are racks, a few are measured twice.
-    assert dry["bytes"] == pytest.approx(len(probes) * bulk().typical_bytes_per_path, rel=0.1)
-    assert dry["seconds"] == pytest.approx(1.1 * sum(rounds))
+    assert dry["bytes"] == pytest.approx(
+        len(probes) * bulk().typical(5e7 if known and known.rate_bps[0][1] else 1e9)[0], rel=0.2
+    )
+    assert dry["seconds"] == pytest.approx(1.1 * sum(rounds), rel=0.25)
     assert dry["max_seconds"] >= dry["seconds"]
     if not some:
         assert (dry["rounds"] > 14) == (known is not None)

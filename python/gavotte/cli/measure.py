@@ -120,12 +120,14 @@ def paths(
         raise typer.BadParameter("--hosts is missing: use e.g. --hosts lab")
     from gavotte.agents import resolve_hosts
     from gavotte.errors import GavotteError
-    from gavotte.formats.history import write_history
+    from gavotte.formats.history import check_history_path, write_history
     from gavotte.formats.network import read_network
     from gavotte.measure import METHODS, bulk, journal_path, plan_measurement
     from gavotte.measure import measure as take
     from gavotte.measure.sharing import cost_of_sharing, foreseen
 
+    if output is not None:
+        check_history_path(output)
     inventory = resolve_hosts(hosts)
     limits = read_limits(budget or [], price_per_gb)
     if method not in METHODS:
@@ -152,7 +154,7 @@ def paths(
     note(
         f"{todo.paths} paths in {len(todo.first)} rounds, {what}: "
         f"about {format_bytes(cost.bytes)}, at most {format_bytes(cost.max_bytes)}, about {cost.seconds:.1f} s and "
-        f"at most {cost.max_seconds:.1f} s where all share one link{money}, seed {seed}"
+        f"at most {cost.max_seconds:.1f} s where paths are slow and share links{money}, seed {seed}"
     )
     limits.check(cost)
     if dry_run:

@@ -25,6 +25,8 @@ Ints = npt.NDArray[np.int64]
 Texts = npt.NDArray[np.str_]
 
 
+OTHER_FORMATS = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", ".xlsx", ".toml"})
+
 VERDICTS = ("unproven", "path-limited", "host-limited", "bucket-not-exhausted")
 """What a value may stand for, by its code in `Proof.verdict`. Only `path-limited` is the path's own rate; the next two
 are lower bounds; of the first, nobody knows."""
@@ -223,8 +225,28 @@ def _unpacked_bytes(archive: Any, key: str) -> int:
     return int(next(each.file_size for each in archive.zip.infolist() if each.filename in (key, f"{key}.npy")))
 
 
+def check_history_path(path: str | Path) -> None:
+    """Refuses a name that promises another format than a History has.
+
+    Raises:
+        FormatError: naming the file.
+    """
+    if Path(path).suffix.lower() in OTHER_FORMATS:
+        raise FormatError(
+            str(path),
+            "",
+            "a History is written as .npz",
+            f"use -o {Path(path).stem}.npz; `gavotte history export` writes a series as .csv or .parquet",
+        )
+
+
 def write_history(path: str | Path, history: History) -> None:
-    """Writes a `*.npz`, whole or not at all."""
+    """Writes a `*.npz`, whole or not at all.
+
+    Raises:
+        FormatError: for a name that ends as another format's, or a file that cannot be written.
+    """
+    check_history_path(path)
     arrays: dict[str, Any] = {
         "alpha_s": history.alpha_s,
         "beta_Bps": history.beta_Bps,

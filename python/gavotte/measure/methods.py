@@ -18,15 +18,15 @@ BURSTS = 10
 BURST_PACKETS = 200
 BURST_GAP_S = 0.001
 """Choreo section 4.1: K = 10 bursts of B = 200 packets, 1 ms apart (its EC2 values)."""
-BURSTS_SET_UP_S = 0.12
-BURSTS_BPS = 300e6
-"""Only for the printed estimate of the time that a train takes."""
 
 MOST_BURSTS, MOST_PACKETS, MOST_TRAIN_PACKETS = 1_000, 20_000, 1_000_000
 PAYLOADS = range(44, 65_508)
 """Of one train; agents refuse others. A packet holds a header of 44 bytes."""
 
-TYPICAL_TRAIN_BYTES = 5_000_000
+TRAIN_LEAST_BYTES, TRAIN_USUAL_S, TRAIN_USUAL_BYTES = 700_000, 0.056, 8_000_000
+"""A train without a deep bucket goes on so far at least, then for so long or so far: 1.5 MB in 58 ms at 200 Mbit/s,
+0.70 MB in 95 ms at 60."""
+
 TRAIN_BYTES = 64_000_000
 """Most bytes of a gated train: empties a bucket of 60 MB. Seen: 1 to 10 MB up to 1 Gbit/s without a deep bucket."""
 TRAIN_MAX_S = 1.0
@@ -36,7 +36,10 @@ TRAIN_BRIEF_S = 0.2
 BULK_S = 1.0
 BULK_BIN_S = 0.01
 ASSUMED_RATE_BPS = 1e9
-"""Only for the printed estimate of what a bulk measurement will send."""
+"""Of paths that no Network tells, only for the printed estimate."""
+
+SETUP_S = 0.006
+"""Of one round: connecting, pings, the report; 4 ms were seen on a quiet machine, 15 where each round is sent alone."""
 
 PINGPONG_BYTES = (1, 1 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 8_000_000)
 PINGPONG_REPETITIONS = 1
@@ -99,8 +102,7 @@ class Method:
         name: as `--method` takes it.
         probe: what the sender does.
         bytes_per_path: most payload bytes one path costs.
-        typical_bytes_per_path: what one path costs as a rule.
-        seconds_per_round: typical time of one round, for the printed budget.
+        typical: payload bytes and seconds that a path of a given rate (TCP goodput, bit/s) costs as a rule.
         read: reads an answer without error.
         tolerance: two readings of one path this near to each other agree.
     """
@@ -108,8 +110,7 @@ class Method:
     name: str
     probe: pb.Probe
     bytes_per_path: int
-    typical_bytes_per_path: int
-    seconds_per_round: float
+    typical: Callable[[float], tuple[float, float]]
     read: Callable[[pb.ProbeReply], Reading]
     tolerance: float = 0.08
 
@@ -164,8 +165,7 @@ def choreo(*, bursts: int = BURSTS, packets: int = BURST_PACKETS, payload_bytes:
         name="choreo",
         probe=pb.Probe(burst_train=train),
         bytes_per_path=size,
-        typical_bytes_per_path=size,
-        seconds_per_round=BURSTS_SET_UP_S + bursts * BURST_GAP_S + 8 * size / BURSTS_BPS,
+        typical=lambda bps: (size, SETUP_S + (bursts - 1) * BURST_GAP_S + 8 * size / bps),
         read=_read_choreo,
     )
 
@@ -195,8 +195,7 @@ def bulk(*, flows: int = 1, seconds: float = BULK_S, congestion: str = "cubic", 
         name="bulk",
         probe=pb.Probe(bulk=asked),
         bytes_per_path=int(ASSUMED_RATE_BPS / 8 * seconds),
-        typical_bytes_per_path=int(ASSUMED_RATE_BPS / 8 * seconds),
-        seconds_per_round=seconds + (0.1 if engine == "gavotte" else 0.5),
+        typical=lambda bps: (bps / 8 * seconds, seconds + (0.1 if engine == "gavotte" else 0.5)),
         read=_read_bulk,
     )
 
@@ -257,6 +256,11 @@ def _read_train(reply: pb.ProbeReply) -> Reading:
     )
 
 
+def _typical_train(rate_bps: float) -> tuple[float, float]:
+    size = min(max(TRAIN_LEAST_BYTES, rate_bps / 8 * TRAIN_USUAL_S), TRAIN_USUAL_BYTES, rate_bps / 8 * TRAIN_MAX_S)
+    return size, SETUP_S + 8 * size / rate_bps
+
+
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
@@ -264,8 +268,7 @@ METHODS: dict[str, Method] = {
             name="train",
             probe=pb.Probe(gated_train=pb.GatedTrain(max_bytes=TRAIN_BYTES, max_seconds=TRAIN_MAX_S)),
             bytes_per_path=TRAIN_BYTES,
-            typical_bytes_per_path=TYPICAL_TRAIN_BYTES,
-            seconds_per_round=0.15,
+            typical=_typical_train,
             read=_read_train,
             # Twice the largest error of a proven rate.
             tolerance=0.02,
@@ -278,9 +281,7 @@ METHODS: dict[str, Method] = {
                 ping_pong=pb.PingPong(bytes=PINGPONG_BYTES, repetitions=PINGPONG_REPETITIONS, congestion="cubic")
             ),
             bytes_per_path=PINGPONG_PATH_BYTES,
-            typical_bytes_per_path=PINGPONG_PATH_BYTES,
-            # 8 MB at 100 Mbit/s, once more for warming up.
-            seconds_per_round=1.5,
+            typical=lambda bps: (PINGPONG_PATH_BYTES, SETUP_S + 8 * PINGPONG_PATH_BYTES / bps),
             read=_read_pingpong,
         ),
     )

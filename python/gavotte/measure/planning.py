@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -13,10 +13,13 @@ from gavotte.agents.schedule import Schedule, Step, deadline_s
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 from gavotte.formats.rates import format_bytes
-from gavotte.measure.methods import METHODS, Method
+from gavotte.measure.methods import ASSUMED_RATE_BPS, METHODS, Method
 from gavotte.measure.rounds import Links, apart, directed_rounds, packed
 from gavotte.measure.shared_links import shared_links
 from gavotte.terms import Pair
+
+SLOW_BPS = 10e6
+"""How slow a path may be that nothing is known of, before it is given up."""
 
 MOST_LAID = 20
 """Snapshots whose rounds are laid beforehand; more are taken to be like these."""
@@ -37,7 +40,8 @@ class Cost:
         bytes: payload bytes that all hosts typically send together.
         max_bytes: what they send at most; agents refuse more.
         seconds: typical wall time.
-        max_seconds: wall time where all paths share one link, and go one by one.
+        max_seconds: wall time where all paths share one link, and go one by one; those that nothing is known of at
+            `SLOW_BPS`.
         money: of the typical bytes at the given price; 0 without one.
     """
 
@@ -120,6 +124,8 @@ class MeasurementPlan:
         seed: of the order of rounds; snapshot k uses seed + k.
         links: known shared links; two probes never meet on one.
         only: the pairs to measure; None = all.
+        rates: what pairs are known to carry, bit/s; others are taken for `ASSUMED_RATE_BPS`.
+        racked: whether hosts stand in racks whose links are to be tested; None = unknown.
     """
 
     names: tuple[str, ...]
@@ -129,6 +135,8 @@ class MeasurementPlan:
     seed: int = 0
     links: Links = field(default_factory=dict)
     only: frozenset[Pair] | None = None
+    rates: Mapping[Pair, float] = field(default_factory=dict)
+    racked: bool | None = None
 
     @cached_property
     def first(self) -> list[list[Pair]]:
@@ -150,7 +158,8 @@ class MeasurementPlan:
     @property
     def round_s(self) -> float:
         """The longest that one round may take."""
-        return 4 * self.method.seconds_per_round
+        slowest_bps = min([*self.rates.values(), SLOW_BPS])
+        return 4 * max(1.0, self._typical(slowest_bps)[1])
 
     def rounds(self, snapshot: int, hosts: Iterable[int], done: Collection[Pair] = ()) -> list[list[Pair]]:
         """The (source, target) pairs of one snapshot that are probed at the same time.
@@ -184,23 +193,35 @@ class MeasurementPlan:
 
     @property
     def _tested(self) -> int:
-        """Probes of the test for shared links: all pairs of its rounds, where all of them share some."""
-        return sum(len(pairs) for pairs in self.first[:TESTED_ROUNDS] if len(pairs) > 1)
+        """Probes of the test for shared links at most."""
+        return 0 if self.racked is False else sum(len(pairs) for pairs in self.first[:TESTED_ROUNDS] if len(pairs) > 1)
 
     def cost(self, *, price_per_gb: float = 0.0) -> Cost:
-        """What all snapshots cost. Where hosts stand in racks, their test takes about half of its probes twice."""
-        probes = self.count * self.paths + self._tested // 2
-        size = probes * self.method.typical_bytes_per_path
-        each_s = self.method.seconds_per_round
-        seconds = self.rounds_in_all * each_s
+        """What all snapshots cost. Where hosts stand in racks, the test of their links takes its probes twice."""
+        costs = {pair: self._typical(self.rates.get(pair, ASSUMED_RATE_BPS)) for pairs in self.first for pair in pairs}
+        once_bytes = sum(size for size, _ in costs.values())
+        slow_s = sum(self._typical(self.rates.get(pair, SLOW_BPS))[1] for pair in costs)
+        twice = self._tested if self.racked else self._tested // 2
+        probes = self.count * self.paths + twice
+        size = int(probes / self.paths * once_bytes)
+        # A round takes as long as its slowest pair: agents run ahead, but their next partners wait.
+        first_s = sum(max(costs[pair][1] for pair in pairs) for pairs in self.first)
+        each_s = first_s / len(self.first)
+        # The second time, nearly one by one.
+        seconds = (self.rounds_in_all + twice) * each_s
         seconds = max(seconds, (self.count - 1) * self.every_s + seconds / self.count)
         return Cost(
             bytes=size,
             max_bytes=probes * self.method.bytes_per_path,
             seconds=seconds,
-            max_seconds=max(seconds, self.count * self.paths * each_s),
+            max_seconds=max(seconds, self.count * slow_s + self._tested * each_s),
             money=size / 1e9 * price_per_gb,
         )
+
+    def _typical(self, rate_bps: float) -> tuple[float, float]:
+        """Bytes and seconds of one path, within the method's limit."""
+        size, seconds = self.method.typical(rate_bps)
+        return min(size, self.method.bytes_per_path) if self.method.name == "train" else size, seconds
 
     def most(self, limits: CostLimits) -> Most:
         """When the measurement is to end, whether it is done or not."""
@@ -267,15 +288,29 @@ def plan_measurement(
         raise GavotteError(f"cannot wait {every_s} s between snapshots", hint="use 0 or more")
     if len(names) < 2:
         raise GavotteError("a single host has no path to measure", hint="use at least two hosts")
+    links = shared_links(known, names) if known is not None else {}
     return MeasurementPlan(
         names=tuple(names),
         method=METHODS[method] if isinstance(method, str) else method,
         count=count,
         every_s=every_s,
         seed=seed,
-        links=shared_links(known, names) if known is not None else {},
+        links=links,
         only=None if pairs is None else _indices(pairs, names),
+        rates={} if known is None else _rates(known, names),
+        racked=None if known is None else len(known.groups) > 1 and not links,
     )
+
+
+def _rates(network: Network, names: Sequence[str]) -> dict[Pair, float]:
+    """What an earlier Network knows of the pairs of hosts."""
+    at = {name: i for i, name in enumerate(network.names)}
+    return {
+        (i, j): rate_bps
+        for i, a in enumerate(names)
+        for j, b in enumerate(names)
+        if i != j and a in at and b in at and (rate_bps := network.rate_bps[at[a]][at[b]])
+    }
 
 
 def _indices(pairs: Collection[tuple[str, str]], names: Sequence[str]) -> frozenset[Pair]:

@@ -200,12 +200,13 @@ class Underway:
             return
         readings: dict[Pair, Beside] = {}
         looked: Counter[Pair] = Counter()
-        if self._crowding is None and len(self._here()) > 2 and todo and self._look():
+        if self._crowding is None and len(self._here()) > 2 and todo and self._look() and not self._plan.links:
             # Whether links are shared shows at once where some pairs go together and then one by one.
             head, todo = todo[:TESTED_ROUNDS], todo[TESTED_ROUNDS:]
             for pairs in head:
                 readings |= self._probe([pairs], number)
-            self._once_more([pair for pairs in head for pair in pairs], readings, looked, number)
+            beside = [pair for pairs in head for pair in pairs if pair in readings and readings[pair].links]
+            self._once_more(beside, readings, looked, number)
         if self._company.found:
             todo = self._company.rounds(todo)
         ahead, most = AHEAD, max(AHEAD, math.ceil(MOST_AHEAD * len(todo)))
