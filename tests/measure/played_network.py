@@ -87,7 +87,7 @@ class PlayedNetwork:
     def _answer(self, probe: pb.Probe, pair: Pair, share_bps: float) -> pb.ProbeReply:
         kind = probe.WhichOneof("kind")
         if kind == "burst_train":
-            return pb.ProbeReply(seconds=0.002, bytes_sent=128)
+            return pb.ProbeReply(seconds=0.002, bytes_sent=128, burst_train=pb.BurstTrainResult(sent=2, received=2))
         alone_bps = float(self.oracle.rates([pair])[0])
         lost = share_bps < 0.98 * alone_bps
         if kind == "bulk":
