@@ -60,7 +60,7 @@ snapshots: setup ## Renew what tests hold of help texts, messages and the report
 
 proto: setup ## Generate the Python side of proto/
 	$(PYTHON) -m grpc_tools.protoc -Iproto --python_out=python --pyi_out=python --grpc_python_out=python \
-		proto/gavotte/agents/agent.proto
+		proto/gavotte/agents/agent.proto proto/gavotte/transfer/queue.proto
 
 lock: setup ## Renew requirements.lock from pyproject.toml
 	.venv/bin/uv pip compile --quiet --all-extras --generate-hashes --no-header pyproject.toml -o requirements.lock

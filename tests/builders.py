@@ -10,6 +10,8 @@ import numpy as np
 from gavotte.formats.app import FORMAT as APP
 from gavotte.formats.app import App
 from gavotte.formats.history import Floats, History, Ints
+from gavotte.formats.inventory import FORMAT as HOSTS
+from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import FORMAT as NETWORK
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
@@ -54,6 +56,15 @@ def placement(assignment: Mapping[str, str], *apps: str, **fields: Any) -> Place
         "elapsed_s": 0.0,
     }
     return Placement.model_validate({"apps": apps or ["app"], "assignment": assignment, "seed": 0, **plain, **fields})
+
+
+def inventory(names: Iterable[str]) -> Inventory:
+    """Hosts whose agents nobody can reach."""
+    hosts = [
+        {"name": name, "address": f"127.0.0.{number}", "agent": f"unix:/nonexistent/{name}.sock"}
+        for number, name in enumerate(names, start=1)
+    ]
+    return Inventory.model_validate({"format": HOSTS, "host": hosts})
 
 
 def topology(hosts: Sequence[Named], *, switches: Sequence[Named] = ("core",), **fields: Any) -> Topology:

@@ -30,7 +30,7 @@ ROOMS = {
 }
 FLOORS = [{"errors", "tables"}, {"formats"}, {"terms"}, {"agents", "_core"}, ROOMS, {"demo", "watch"}, {"cli"}]
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
-SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if not path.name.startswith("agent_pb2"))
+SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if "_pb2" not in path.name)
 
 
 def room(path: Path) -> str:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,10 @@ from sqlalchemy import Connection
 from tests.shell import GAVOTTE
 from tests.store.worlds import same, world
 
+from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.history import read_history, write_history
 from gavotte.formats.record import Record
+from gavotte.formats.transfer import Transfer
 from gavotte.store import Snapshot, StoreError, open_store
 from gavotte.store import schema as tables
 from gavotte.store.engine import open_engine
@@ -71,7 +74,7 @@ def test_a_store_of_a_newer_version(url: str) -> None:
     with engine.begin() as connection:
         connection.execute(tables.schema_versions.insert().values(version=99, applied_s=0.0))
     engine.dispose()
-    assert "version 99 of the store is newer than this Gavotte, which knows 1; update Gavotte" in refused(url)
+    assert "version 99 of the store is newer than this Gavotte, which knows 2; update Gavotte" in refused(url)
 
 
 def test_an_old_store_is_migrated_whole_or_not_at_all(url: str) -> None:
@@ -80,7 +83,7 @@ def test_an_old_store_is_migrated_whole_or_not_at_all(url: str) -> None:
     engine = open_engine(locate(url), create=False)
     extra = "ALTER TABLE gavotte_series ADD COLUMN note TEXT"
 
-    def second(connection: Connection) -> None:
+    def next_(connection: Connection) -> None:
         connection.exec_driver_sql(extra)
 
     def broken(connection: Connection) -> None:
@@ -89,14 +92,33 @@ def test_an_old_store_is_migrated_whole_or_not_at_all(url: str) -> None:
 
     try:
         with pytest.raises(StoreError, match="stop"), engine.begin() as connection:
-            tables.migrate(connection, locate(url), (*tables.MIGRATIONS, second, broken))
+            tables.migrate(connection, locate(url), (*tables.MIGRATIONS, next_, broken))
         with engine.begin() as connection:
-            assert tables.found_version(connection) == 1
-            tables.migrate(connection, locate(url), (*tables.MIGRATIONS, second))
-            assert tables.found_version(connection) == 2
+            assert tables.found_version(connection) == len(tables.MIGRATIONS)
+            tables.migrate(connection, locate(url), (*tables.MIGRATIONS, next_))
+            assert tables.found_version(connection) == len(tables.MIGRATIONS) + 1
             assert connection.exec_driver_sql("SELECT name, note FROM gavotte_series").all() == [("cloud", None)]
     finally:
         engine.dispose()
+
+
+def test_a_store_of_the_first_version_gets_a_queue(url: str) -> None:
+    with open_store(url) as store:
+        store.add("cloud", world())
+    engine = open_engine(locate(url), create=False)
+    with engine.begin() as connection:
+        tables.transfers.drop(connection)
+        connection.execute(tables.schema_versions.delete().where(tables.schema_versions.c.version > 1))
+    engine.dispose()
+    with open_store(url) as store:
+        queue = store.queue()
+        assert queue.all() == []
+        flows = (HostBytes("a", "b", 5), HostBytes("b", "ü", 1 << 60))
+        kept = queue.add(Transfer(0, "sort", "me", 3, 0.5, flows, submitted_s=7.25))
+        changed = replace(kept, moved=(5, 1 << 40), state="failed", started_s=8.0, finished_s=9.0, error="no `b`")
+        queue.save(changed)
+        assert (kept.id, queue.all()) == (1, [changed])
+        assert store.summary("cloud").snapshots > 0
 
 
 def test_damage_anywhere_is_a_store_error(tmp_path: Path) -> None:

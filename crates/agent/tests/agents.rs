@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use gavotte_agent::contract::agents::{
     Bulk, BurstTrain, Failure, ProbeReply, Transfer, probe::Kind, probe_reply::Result as Outcome,
 };
@@ -227,16 +229,18 @@ async fn a_transfer_keeps_the_pace_that_its_controller_wants() {
     };
     // At its first pace the second would take 80 s, longer than the replay may. A segment that is on its way keeps its time:
     // on loopback it has 128 kB, here a second.
-    let replaying = replay_telling(a, "paced", vec![paced(1, 40_000_000), paced(2, 1_000_000)], 0.1)
-        .await
-        .unwrap();
+    let transfers = vec![paced(1, 40_000_000), paced(2, 1_000_000), paced(3, 1)];
+    let replaying = replay_telling(a, "paced", transfers, 0.1).await.unwrap();
     assert_eq!(pace(a, "other", 2, 0).await.unwrap_err().code(), Code::NotFound);
     start(a, "paced").await.unwrap();
     pace(a, "paced", 2, 80_000_000).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    pace(a, "paced", 3, 0).await.unwrap();
     let (done, moved) = replaying.told().await;
     assert!(done.iter().all(|done| done.error.is_empty()), "{done:?}");
     // The first window leaves before the pacing begins.
     assert!(done[0].finish_s - done[0].start_s > 1.5, "{done:?}");
+    assert!(done[2].finish_s > 1.0, "the third was to wait: {done:?}");
     assert!(moved.len() > 2 && moved.iter().all(|told| told.ids.len() == told.bytes.len()));
     let last = |id| {
         moved

@@ -427,14 +427,14 @@ class Fleet:
 
         Args:
             replay_id: whose transfers.
-            paces: sending host to transfer to bit/s of TCP payload; infinite = as TCP goes.
+            paces: sending host to transfer to bit/s of TCP payload; infinite = as TCP goes, 0 = it waits.
         """
         requests = {
             host: pb.PaceRequest(
                 run_id=self.run_id,
                 replay_id=replay_id,
                 ids=list(own),
-                paces_bps=[0 if math.isinf(pace_bps) else max(1, round(pace_bps)) for pace_bps in own.values()],
+                paces_bps=[pace_word(pace_bps) for pace_bps in own.values()],
             )
             for host, own in paces.items()
         }
@@ -542,6 +542,11 @@ def _bytes_sent(reply: Any) -> int:
     if isinstance(reply, pb.ProbeReply):
         return reply.bytes_sent
     return reply.done.bytes if isinstance(reply, pb.ReplayReply) else 0
+
+
+def pace_word(pace_bps: float) -> int:
+    """A pace as the contract has it: infinite = 0, as TCP goes; 0 = 1, it waits."""
+    return 0 if math.isinf(pace_bps) else 1 if pace_bps == 0 else max(2, round(pace_bps))
 
 
 def filled(host: Host, health: pb.HealthReply) -> Host:

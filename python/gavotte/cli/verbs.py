@@ -57,7 +57,7 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("broadcast", "broadcast.broadcast", "data.bin --hosts lab --from vm0 -o '/tmp/data-{host}.bin'"),
     ("shuffle", "shuffle.shuffle", "bytes.csv --hosts lab --network cloud.network.json"),
     ("watch", "watch.watch", "cloud.network.json --hosts lab --every 60 -o cloud.network.json"),
-    ("transfers", "transfers.transfers", ""),
+    ("transfers", "queue.transfers", ""),
     ("simulate", "simulate.simulate", "cloud.topology.toml flows.csv -o finish.csv"),
     ("report", "report.report", "--network cloud.network.json -o cloud.html"),
     ("schema", "schema.schema", "topology"),

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-import signal
 import subprocess
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +12,7 @@ import typer
 
 from gavotte.cli.options import Json, MaybeHosts, Seed
 from gavotte.cli.output import note, sign_of_life
+from gavotte.cli.signals import stop_flag
 
 if TYPE_CHECKING:
     from gavotte.watch import Event, Told
@@ -135,7 +132,7 @@ def watch(
             _call(words, told.document)
 
     what = "measurement" if hosts is not None else "operation"
-    with _stop_flag() as stop, sign_of_life("watching") as living:
+    with stop_flag() as stop, sign_of_life("watching") as living:
 
         def alive(taken: int, here: int, listed: int) -> None:
             each = f", one every {every:g} s" if hosts is not None else ""
@@ -160,28 +157,6 @@ def watch(
             seed=seed,
         )
     note(f"{kept.taken} {what}{'s' * (kept.taken != 1)}, {kept.hosts - len(kept.gone)} of {kept.hosts} hosts present")
-
-
-@contextmanager
-def _stop_flag() -> Iterator[threading.Event]:
-    """An event that the first signal sets; the second does what signals did before."""
-    flag = threading.Event()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    def stop(_number: int, _frame: object) -> None:
-        flag.set()
-        restore()
-
-    for number in before:
-        signal.signal(number, stop)
-    try:
-        yield flag
-    finally:
-        restore()
 
 
 def _sentence(event: Event) -> str:

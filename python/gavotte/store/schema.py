@@ -97,13 +97,35 @@ records = Table(
 )
 
 
+transfers = Table(
+    "gavotte_transfers",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("priority_class", Integer, nullable=False),
+    Column("weight", Double, nullable=False),
+    Column("flows", Text, nullable=False),
+    Column("moved", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("submitted_s", Double, nullable=False),
+    Column("started_s", Double),
+    Column("finished_s", Double),
+    Column("error", Text, nullable=False),
+)
+
+
 def _first(connection: Connection) -> None:
     metadata.create_all(connection, tables=[series, rosters, snapshots, paths, records], checkfirst=False)
 
 
+def _second(connection: Connection) -> None:
+    metadata.create_all(connection, tables=[transfers], checkfirst=False)
+
+
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: tuple[Migration, ...] = (_first,)
+MIGRATIONS: tuple[Migration, ...] = (_first, _second)
 """Step k turns version k into version k + 1. A step that a release has seen is never changed."""
 
 

@@ -7,7 +7,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,7 +19,8 @@ from gavotte.formats.history import History
 from gavotte.formats.names import Label as Name
 from gavotte.formats.names import meant
 from gavotte.formats.record import Record
-from gavotte.store import samples, series
+from gavotte.formats.transfer import Transfer, TransferQueue
+from gavotte.store import samples, series, transfers
 from gavotte.store.engine import CONNECT_S, WAIT_S, WRITES, open_engine
 from gavotte.store.errors import StoreError
 from gavotte.store.location import Location, locate
@@ -285,6 +286,10 @@ class Store:
         self._shrink()
         return gone
 
+    def queue(self) -> TransferQueue:
+        """The queue of a controller of transfers, as long as the store is open."""
+        return _Queue(self)
+
     def _shrink(self) -> None:
         """Gives deleted space back to the disk; a server does that by itself."""
         if self._location.kind != "sqlite":
@@ -315,6 +320,25 @@ class Store:
                 connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             with connection.begin():
                 yield connection
+
+
+class _Queue:
+    """Each call is one transaction."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def add(self, transfer: Transfer) -> Transfer:
+        with self._store._writing() as connection:
+            return replace(transfer, id=transfers.add(connection, transfer))
+
+    def save(self, transfer: Transfer) -> None:
+        with self._store._writing() as connection:
+            transfers.save(connection, transfer)
+
+    def all(self) -> list[Transfer]:
+        with self._store._reading() as connection:
+            return transfers.read(connection)
 
 
 def _find(connection: Connection, name: str, span: Span | None) -> tuple[list[Head], dict[int, series.Roster]]:

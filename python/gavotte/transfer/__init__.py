@@ -2,8 +2,10 @@
 
 from gavotte.transfer.broadcasting import BroadcastResult, Receiver, broadcast, plan_file
 from gavotte.transfer.carrying import MODES, FlowResult, ShuffleResult, shuffle
+from gavotte.transfer.control import Controller
 from gavotte.transfer.orders import POLICIES, Coflow, OrderRates, order_rates
 from gavotte.transfer.planning import BroadcastPlan, plan_broadcast
+from gavotte.transfer.service import Client, default_socket, serving
 from gavotte.transfer.shuffling import wss_bound, wss_rates
 from gavotte.transfer.simulating import TransferSimulation, simulate_transfers, write_completions
 from gavotte.transfer.synthetic import synthetic_trace
@@ -14,7 +16,9 @@ __all__ = [
     "POLICIES",
     "BroadcastPlan",
     "BroadcastResult",
+    "Client",
     "Coflow",
+    "Controller",
     "FlowResult",
     "OrderRates",
     "Receiver",
@@ -22,10 +26,12 @@ __all__ = [
     "Trace",
     "TransferSimulation",
     "broadcast",
+    "default_socket",
     "order_rates",
     "plan_broadcast",
     "plan_file",
     "read_trace",
+    "serving",
     "shuffle",
     "simulate_transfers",
     "synthetic_trace",

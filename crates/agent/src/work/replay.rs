@@ -38,6 +38,8 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 const DIALS: usize = 64;
 /// What a paced transfer leaves unsent in the kernel: what it reports as moved is then at most so much ahead.
 const BACKLOG_BYTES: u32 = 128 << 10;
+/// The pace of a transfer that is to wait: no more of it goes to the kernel.
+const HELD_BPS: u64 = 1;
 /// Reports come no faster.
 const REPORT: Duration = Duration::from_millis(50);
 
@@ -255,6 +257,7 @@ impl Common {
             let paced = self.paced(transfer, &stream)?;
             let sending = async {
                 while reservation.unspent() > 0 {
+                    self.let_go(transfer).await?;
                     moved.fetch_add(stream::send_some(&stream, &mut reservation).await?, Ordering::Relaxed);
                 }
                 Ok::<Report, WorkError>(channel.receive(&mut stream).await?)
@@ -305,6 +308,16 @@ impl Common {
         call.dial().await
     }
 
+    /// Waits while a transfer is held.
+    async fn let_go(&self, transfer: &Transfer) -> Result<(), WorkError> {
+        if transfer.pace_bps == 0 {
+            return Ok(());
+        }
+        let mut paces = self.paces.clone();
+        let free = |paces: &Paces| *paces.get(&transfer.id).unwrap_or(&transfer.pace_bps) != HELD_BPS;
+        paces.wait_for(free).await.map(|_| ()).map_err(|_| WorkError::Over)
+    }
+
     /// Keeps a transfer at the pace that its controller wants, if it began with one; ends only when it cannot.
     fn paced(
         &self,
@@ -316,7 +329,9 @@ impl Common {
             None
         } else {
             tcp::set_backlog(stream, BACKLOG_BYTES)?;
-            tcp::set_pace(stream, pace_bps)?;
+            if pace_bps != HELD_BPS {
+                tcp::set_pace(stream, pace_bps)?;
+            }
             let socket = stream.as_fd().try_clone_to_owned();
             Some(socket.map_err(WorkError::io("pace a connection"))?)
         };
@@ -327,7 +342,8 @@ impl Common {
             };
             loop {
                 let wanted_bps = paces.borrow_and_update().get(&id).copied().unwrap_or(pace_bps);
-                if wanted_bps != pace_bps {
+                // What a held transfer has in the kernel leaves as it would have.
+                if wanted_bps != pace_bps && wanted_bps != HELD_BPS {
                     pace_bps = wanted_bps;
                     if let Err(error) = tcp::set_pace(&socket, pace_bps) {
                         return error.into();

@@ -1,0 +1,159 @@
+"""`gavotte transfers serve`, and what users ask of it: submit, list, cancel, wait."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gavotte.cli.history import StoreUrl
+from gavotte.cli.options import Hosts, Json
+from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.cli.signals import stop_flag
+from gavotte.cli.transfers import transfers
+from gavotte.formats.rates import format_bytes
+
+__all__ = ["transfers"]
+
+Socket = Annotated[
+    Path | None,
+    typer.Option("--socket", help="Where the controller listens. By default in the runtime folder.", metavar="PATH"),
+]
+Number = Annotated[int, typer.Argument(help="The transfer, as `gavotte transfers list` shows it.", metavar="ID", min=1)]
+
+
+@transfers.command(epilog="Example: gavotte transfers serve --hosts lab --network cloud.network.json --policy sebf")
+def serve(
+    hosts: Hosts,
+    network: Annotated[Path, typer.Option("--network", help="What joins the hosts.", metavar="N.network.json")],
+    policy: Annotated[
+        str, typer.Option("--policy", help="Who goes first; `gavotte transfers simulate` compares them.", metavar="P")
+    ] = "fifo+",
+    store: StoreUrl = None,
+    socket: Socket = None,
+) -> None:
+    """Carry out queued transfers in order, until interrupted. The queue is in the store and outlives this command."""
+    from gavotte.agents import resolve_hosts
+    from gavotte.formats.network import read_network
+    from gavotte.store import open_store
+    from gavotte.transfer import Controller, default_socket, serving
+
+    inventory, believed = resolve_hosts(hosts), read_network(network)
+    path = socket or default_socket()
+    with open_store(store) as opened, stop_flag() as stop:
+        controller = Controller(inventory, believed, opened.queue(), policy)
+        waiting = sum(not each.over for each in controller.list())
+        with serving(controller, path):
+            note(f"listens at {path}; policy {policy}; {waiting} transfers of {opened.name} to carry out")
+            controller.run(stop)
+    note("stopped; what is not done is taken up by the next `gavotte transfers serve`")
+
+
+@transfers.command(epilog="Example: gavotte transfers submit bytes.csv --name sort --class 0")
+def submit(
+    matrix: Annotated[Path, typer.Argument(help="Who sends how much: source,target,bytes.", metavar="BYTES.csv")],
+    name: Annotated[str, typer.Option("--name", help="What to call it. By default the file's name.")] = "",
+    priority_class: Annotated[
+        int, typer.Option("--class", help="Under `priority`; 0 goes first.", min=0, max=999, metavar="N")
+    ] = 0,
+    weight: Annotated[
+        float, typer.Option("--weight", help="Under `weighted`.", min=0.001, max=1000, metavar="X")
+    ] = 1.0,
+    socket: Socket = None,
+    as_json: Json = False,
+) -> None:
+    """Queue a matrix of bytes, and print the number of its transfer."""
+    from gavotte.formats.byte_matrix import read_byte_matrix
+    from gavotte.transfer import Client
+
+    flows = read_byte_matrix(matrix)
+    with Client(socket) as client:
+        entry = client.submit(
+            flows, name=name or matrix.stem, user=_user(), priority_class=priority_class, weight=weight
+        )
+    if as_json:
+        emit_json(entry)
+    else:
+        typer.echo(entry["id"])
+
+
+@transfers.command("list", epilog="Example: gavotte transfers list --unfinished")
+def list_(
+    unfinished: Annotated[bool, typer.Option("--unfinished", help="Only those that are not over.")] = False,
+    socket: Socket = None,
+    as_json: Json = False,
+) -> None:
+    """Show the queue."""
+    from gavotte.transfer import Client
+
+    with Client(socket) as client:
+        policy, entries = client.list(unfinished=unfinished)
+    if as_json:
+        emit_json({"policy": policy, "transfers": entries})
+        return
+    columns = ["id", "name", "user", "state", "class", "moved", "of", "after s", "error"]
+    emit_table(columns, [_row(entry) for entry in entries], words=("name", "user", "state", "error"))
+    note(f"policy {policy}")
+
+
+@transfers.command(epilog="Example: gavotte transfers cancel 3")
+def cancel(number: Number, socket: Socket = None, as_json: Json = False) -> None:
+    """End a transfer that is not over."""
+    from gavotte.transfer import Client
+
+    with Client(socket) as client:
+        _show(client.cancel(number), as_json)
+
+
+@transfers.command(epilog="Example: gavotte transfers wait 3 --timeout 600")
+def wait(
+    number: Number,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", help="Give up after so long.", min=0, metavar="SECONDS")
+    ] = None,
+    socket: Socket = None,
+    as_json: Json = False,
+) -> None:
+    """Wait until a transfer is over. The exit status is 0 if all its bytes have moved, else 1."""
+    from gavotte.errors import GavotteError
+    from gavotte.transfer import Client
+
+    with Client(socket) as client:
+        entry = client.wait(number) if timeout is None else client.wait(number, timeout)
+    _show(entry, as_json)
+    if entry["state"] != "done":
+        raise GavotteError(f"transfer {number} is {entry['state']}", hint=entry["error"])
+
+
+def _show(entry: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        emit_json(entry)
+        return
+    after = "" if entry["completion_s"] is None else f" after {entry['completion_s']:.2f} s"
+    moved = f"{format_bytes(entry['moved_bytes'])} of {format_bytes(entry['bytes'])}"
+    note(f"transfer {entry['id']} ({entry['name']}): {entry['state']}{after}, {moved} moved")
+
+
+def _row(entry: dict[str, Any]) -> list[str]:
+    after = "" if entry["completion_s"] is None else f"{entry['completion_s']:.2f}"
+    return [
+        str(entry["id"]),
+        entry["name"],
+        entry["user"],
+        entry["state"],
+        str(entry["class"]),
+        format_bytes(entry["moved_bytes"]),
+        format_bytes(entry["bytes"]),
+        after,
+        entry["error"],
+    ]
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        return str(os.getuid())

@@ -1,0 +1,144 @@
+"""A transfer of the controller's queue: what was asked for, and how far it has come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+from gavotte.errors import GavotteError
+from gavotte.formats.byte_matrix import HostBytes
+
+State = Literal["queued", "running", "done", "failed", "cancelled"]
+STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "cancelled")
+OVER: frozenset[State] = frozenset({"done", "failed", "cancelled"})
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One transfer.
+
+    Attributes:
+        id: its number in the queue.
+        name: for people.
+        user: whose it is.
+        priority_class: 0 = the highest.
+        weight: its share where weights count.
+        flows: who sends how much to whom.
+        moved: bytes of each flow that have gone; empty = none.
+        state: how far it is.
+        submitted_s: Unix time.
+        started_s: Unix time of the first start; None = not yet.
+        finished_s: Unix time; None = not over.
+        error: why it failed.
+    """
+
+    id: int
+    name: str
+    user: str
+    priority_class: int
+    weight: float
+    flows: tuple[HostBytes, ...]
+    moved: tuple[int, ...] = ()
+    state: State = "queued"
+    submitted_s: float = 0.0
+    started_s: float | None = None
+    finished_s: float | None = None
+    error: str = ""
+
+    @property
+    def bytes(self) -> int:
+        """Payload of all flows."""
+        return sum(flow.bytes for flow in self.flows)
+
+    @property
+    def moved_bytes(self) -> int:
+        """What of it has gone."""
+        return sum(self.moved)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.state in OVER
+
+    def left(self) -> list[int]:
+        """Bytes of each flow that have not gone."""
+        moved = self.moved or (0,) * len(self.flows)
+        return [flow.bytes - gone for flow, gone in zip(self.flows, moved, strict=True)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON, without the flows."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "user": self.user,
+            "state": self.state,
+            "class": self.priority_class,
+            "weight": self.weight,
+            "bytes": self.bytes,
+            "moved_bytes": self.moved_bytes,
+            "submitted_s": self.submitted_s,
+            "started_s": self.started_s,
+            "finished_s": self.finished_s,
+            "completion_s": None if self.finished_s is None else self.finished_s - self.submitted_s,
+            "error": self.error,
+        }
+
+
+class TransferQueue(Protocol):
+    """Where a controller keeps its transfers. Calls come from several threads."""
+
+    def add(self, transfer: Transfer) -> Transfer:
+        """Keeps a new transfer and gives it a number."""
+
+    def save(self, transfer: Transfer) -> None:
+        """Keeps what has become of it."""
+
+    def all(self) -> list[Transfer]:
+        """All, by number."""
+
+
+class MemoryQueue:
+    """A queue that ends with its process."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, Transfer] = {}
+
+    def add(self, transfer: Transfer) -> Transfer:
+        """As `TransferQueue.add`."""
+        numbered = replace(transfer, id=len(self._kept) + 1)
+        self._kept[numbered.id] = numbered
+        return numbered
+
+    def save(self, transfer: Transfer) -> None:
+        """As `TransferQueue.save`."""
+        self._kept[transfer.id] = transfer
+
+    def all(self) -> list[Transfer]:
+        """As `TransferQueue.all`."""
+        return list(self._kept.values())
+
+
+def checked(flows: Sequence[HostBytes], *, weight: float, priority_class: int) -> None:
+    """Refuses what no controller can carry out.
+
+    Raises:
+        GavotteError: naming the part.
+    """
+    if not flows:
+        raise GavotteError("a transfer without flows", hint="give at least one")
+    if not 1e-3 <= weight <= 1e3:
+        raise GavotteError(f"a weight of {weight}", hint="use 0.001 to 1000")
+    if not 0 <= priority_class < 1000:
+        raise GavotteError(f"class {priority_class}", hint="use 0, the highest, to 999")
+
+
+def flows_to_text(flows: Sequence[HostBytes]) -> str:
+    """As a store keeps them."""
+    return json.dumps([[flow.source, flow.target, flow.bytes] for flow in flows])
+
+
+def flows_from_text(text: str) -> tuple[HostBytes, ...]:
+    """What `flows_to_text` wrote."""
+    return tuple(HostBytes(source, target, size) for source, target, size in json.loads(text))

@@ -1,0 +1,48 @@
+"""The queue of a controller of transfers, in the database."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from gavotte.formats.transfer import Transfer, flows_from_text, flows_to_text
+from gavotte.store import schema as tables
+
+_TABLE = tables.transfers
+
+
+def add(connection: Connection, transfer: Transfer) -> int:
+    """Adds one; returns its number."""
+    row = _row(transfer) | {"flows": flows_to_text(transfer.flows)}
+    return int(connection.execute(_TABLE.insert().values(**row).returning(_TABLE.c.id)).scalar_one())
+
+
+def save(connection: Connection, transfer: Transfer) -> None:
+    """Writes what may have changed of one."""
+    connection.execute(_TABLE.update().where(_TABLE.c.id == transfer.id).values(**_row(transfer)))
+
+
+def read(connection: Connection) -> list[Transfer]:
+    """All, by number."""
+    rows = connection.execute(select(_TABLE).order_by(_TABLE.c.id)).mappings()
+    return [
+        Transfer(**{**row, "flows": flows_from_text(row["flows"]), "moved": tuple(json.loads(row["moved"]))})
+        for row in rows
+    ]
+
+
+def _row(transfer: Transfer) -> dict[str, Any]:
+    return {
+        "name": transfer.name,
+        "user": transfer.user,
+        "priority_class": transfer.priority_class,
+        "weight": transfer.weight,
+        "moved": json.dumps(transfer.moved),
+        "state": transfer.state,
+        "submitted_s": transfer.submitted_s,
+        "started_s": transfer.started_s,
+        "finished_s": transfer.finished_s,
+        "error": transfer.error,
+    }

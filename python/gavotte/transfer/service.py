@@ -1,0 +1,230 @@
+"""The controller of transfers over gRPC: a server at a Unix socket, and a client of it."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket as sockets
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+import grpc
+
+from gavotte.agents.calls import aside
+from gavotte.agents.runtime import runtime_dir
+from gavotte.errors import GavotteError
+from gavotte.formats.byte_matrix import HostBytes
+from gavotte.formats.transfer import STATES, Transfer
+from gavotte.transfer import queue_pb2 as pb
+from gavotte.transfer.control import Controller
+from gavotte.transfer.queue_pb2_grpc import TransfersServicer, TransfersStub, add_TransfersServicer_to_server
+
+WAIT_S = 60.0
+"""The longest that one call waits; whoever wants to wait longer asks again."""
+
+CALL_S = 10.0
+"""Deadline of a call that only exchanges a few bytes."""
+
+MOST_BYTES = 64 << 20
+"""Of one message: a shuffle of a million flows has 40 MB."""
+
+OPTIONS = [("grpc.max_receive_message_length", MOST_BYTES), ("grpc.max_send_message_length", MOST_BYTES)]
+
+
+def default_socket() -> Path:
+    """Where the controller of this user listens."""
+    return runtime_dir() / "transfers.sock"
+
+
+@contextmanager
+def serving(controller: Controller, path: Path) -> Iterator[None]:
+    """Answers calls at a Unix socket, in threads of its own.
+
+    Raises:
+        GavotteError: when another controller listens there, or the socket cannot be made.
+    """
+    if path.exists():
+        if _answers(path):
+            raise GavotteError(f"a controller of transfers listens at {path}", hint="end it, or use another --socket")
+        path.unlink()
+    server = grpc.server(ThreadPoolExecutor(64), options=OPTIONS)
+    add_TransfersServicer_to_server(_Service(controller), server)  # type: ignore[no-untyped-call]
+    before = os.umask(0o077)
+    try:
+        server.add_insecure_port(f"unix:{path}")
+    except RuntimeError:
+        raise GavotteError(f"cannot listen at {path}", hint="use another --socket, with a short path") from None
+    finally:
+        os.umask(before)
+    aside(server.start)
+    try:
+        yield
+    finally:
+        aside(lambda: server.stop(1.0).wait())
+        with suppress(OSError):
+            path.unlink()
+
+
+def _answers(path: Path) -> bool:
+    with sockets.socket(sockets.AF_UNIX) as tried:
+        tried.settimeout(1.0)
+        try:
+            tried.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
+class _Service(TransfersServicer):
+    """Each call is one of the controller's."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    def Submit(self, request: Any, context: Any) -> Any:  # noqa: N802 - the contract's name
+        flows = [HostBytes(flow.source, flow.target, flow.bytes) for flow in request.flows]
+        try:
+            kept = self._controller.submit(
+                flows,
+                name=request.name[:200],
+                user=request.user[:200],
+                priority_class=request.priority_class,
+                weight=request.weight or 1.0,
+            )
+        except GavotteError as error:
+            _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, error)
+        return _entry(kept)
+
+    def List(self, request: Any, _: Any) -> Any:  # noqa: N802
+        found = [each for each in self._controller.list() if not (request.unfinished and each.over)]
+        return pb.ListReply(entries=map(_entry, found), policy=self._controller.policy)
+
+    def Cancel(self, request: Any, context: Any) -> Any:  # noqa: N802
+        try:
+            return _entry(self._controller.cancel(request.id))
+        except GavotteError as error:
+            _refuse(context, grpc.StatusCode.NOT_FOUND, error)
+
+    def Wait(self, request: Any, context: Any) -> Any:  # noqa: N802
+        seconds = request.seconds if 0 < request.seconds <= WAIT_S else WAIT_S
+        try:
+            return _entry(self._controller.wait(request.id, seconds))
+        except GavotteError as error:
+            _refuse(context, grpc.StatusCode.NOT_FOUND, error)
+
+
+def _refuse(context: Any, code: grpc.StatusCode, error: GavotteError) -> NoReturn:
+    context.abort(code, f"{error.message}\n{error.hint}")
+    raise AssertionError("abort raises")
+
+
+def _entry(transfer: Transfer) -> Any:
+    return pb.Entry(
+        id=transfer.id,
+        name=transfer.name,
+        user=transfer.user,
+        priority_class=transfer.priority_class,
+        weight=transfer.weight,
+        state=pb.State.Name(STATES.index(transfer.state)),
+        bytes=transfer.bytes,
+        moved_bytes=transfer.moved_bytes,
+        submitted_s=transfer.submitted_s,
+        started_s=transfer.started_s or 0.0,
+        finished_s=transfer.finished_s or 0.0,
+        error=transfer.error,
+    )
+
+
+class Client:
+    """Asks the controller of transfers. Use it as a context manager.
+
+    Args:
+        path: its socket; None = where the controller of this user listens.
+
+    All calls raise `GavotteError` when no controller listens there, or it refuses.
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self._path = Path(path) if path is not None else default_socket()
+        options = [("grpc.default_authority", "localhost"), *OPTIONS]
+        self._channel = grpc.insecure_channel(f"unix:{self._path}", options=options)
+        self._stub = TransfersStub(self._channel)  # type: ignore[no-untyped-call]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._channel.close()
+
+    def submit(
+        self,
+        flows: Sequence[HostBytes],
+        *,
+        name: str = "",
+        user: str = "",
+        priority_class: int = 0,
+        weight: float = 1.0,
+    ) -> dict[str, Any]:
+        """Queues a transfer. Arguments as of `Controller.submit`; returns its entry, as `list` has it."""
+        request = pb.SubmitRequest(
+            name=name,
+            user=user,
+            flows=[pb.Flow(source=flow.source, target=flow.target, bytes=flow.bytes) for flow in flows],
+            priority_class=priority_class,
+            weight=weight,
+        )
+        return _told(self._call("Submit", request))
+
+    def list(self, *, unfinished: bool = False) -> tuple[str, list[dict[str, Any]]]:
+        """The controller's policy, and its transfers by number."""
+        reply = self._call("List", pb.ListRequest(unfinished=unfinished))
+        return reply.policy, [_told(entry) for entry in reply.entries]
+
+    def cancel(self, number: int) -> dict[str, Any]:
+        """Ends a transfer that is not over, and returns its entry."""
+        return _told(self._call("Cancel", pb.CancelRequest(id=number), CALL_S + 10.0))
+
+    def wait(self, number: int, seconds: float = math.inf) -> dict[str, Any]:
+        """Returns the entry of a transfer when it is over or the time is up."""
+        while True:
+            once_s = min(WAIT_S, max(seconds, 1e-3))
+            entry = _told(self._call("Wait", pb.WaitRequest(id=number, seconds=once_s), once_s + CALL_S))
+            seconds -= once_s
+            if entry["finished_s"] is not None or seconds <= 0:
+                return entry
+
+    def _call(self, method: str, request: Any, deadline_s: float = CALL_S) -> Any:
+        try:
+            return aside(lambda: getattr(self._stub, method)(request, timeout=deadline_s))
+        except grpc.RpcError as error:
+            code, text = error.code(), error.details() or ""
+            if code is grpc.StatusCode.UNAVAILABLE:
+                raise GavotteError(
+                    f"no controller of transfers listens at {self._path}", hint="start one: gavotte transfers serve"
+                ) from None
+            message, _, hint = text.partition("\n")
+            raise GavotteError(message, hint=hint) from None
+
+
+def _told(entry: Any) -> dict[str, Any]:
+    """As `Transfer.as_dict`."""
+    return Transfer(
+        entry.id,
+        entry.name,
+        entry.user,
+        entry.priority_class,
+        entry.weight,
+        (HostBytes("", "", entry.bytes),),
+        (entry.moved_bytes,),
+        STATES[entry.state],
+        entry.submitted_s,
+        entry.started_s or None,
+        entry.finished_s or None,
+        entry.error,
+    ).as_dict()
