@@ -70,7 +70,9 @@ impl<'a> Pairs<'a> {
                     }
                 }
             }
-            found.iter_mut().for_each(|list| list.sort_by(|a, b| b.total_cmp(a)));
+            for list in &mut found {
+                list.sort_by(|a, b| b.total_cmp(a));
+            }
             raw.push(found);
         }
         let mut levels: Vec<f64> = raw.iter().flatten().flatten().copied().collect();
@@ -187,9 +189,9 @@ impl<'a> Pairs<'a> {
             let (mut open, mut nanos) = (vec![start], 0_u64);
             while let Some(m) = open.pop() {
                 nanos = nanos.saturating_add(offered[m]);
-                for n in 0..hosts {
-                    if !seen[n] && reach(m, n).max(reach(n, m)) >= self.least_bytes {
-                        seen[n] = true;
+                for (n, seen) in seen.iter_mut().enumerate() {
+                    if !*seen && reach(m, n).max(reach(n, m)) >= self.least_bytes {
+                        *seen = true;
                         open.push(n);
                     }
                 }
