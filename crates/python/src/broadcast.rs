@@ -27,6 +27,9 @@ impl From<UnknownMechanism> for Error {
 /// Parent, blocks (empty = all that is lacking) and pace in bit/s (0 = none).
 type Feed = (usize, Vec<u8>, u64);
 
+/// A peer, and its blocks.
+type Holder = (usize, Vec<u8>);
+
 /// A network, and who sends to whom in it.
 #[pyclass(frozen, module = "gavotte._core")]
 pub(crate) struct BroadcastGround(Ground);
@@ -143,7 +146,7 @@ impl Conductor {
     }
 
     /// The tracker's answers that are due: hosts, and peers of each with their blocks.
-    fn answers(&mut self, now_s: f64) -> Vec<(usize, Vec<(usize, Vec<u8>)>)> {
+    fn answers(&mut self, now_s: f64) -> Vec<(usize, Vec<Holder>)> {
         let named = |(peer, blocks): (usize, Blocks)| (peer, blocks.to_bytes());
         let answers = self.inner.answers(now_s).into_iter();
         answers
