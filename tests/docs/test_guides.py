@@ -21,7 +21,7 @@ SHELL = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NEEDS = {"launch": "mpirun", "collectives": "mpicc", "reach-your-hosts": "ssh"}
 """What a guide's reader has installed."""
-WITHOUT_LAB = ("reach-your-hosts",)
+WITHOUT_LAB = ("reach-your-hosts", "profile")
 LIMIT_S = 600
 
 

@@ -44,7 +44,7 @@ StoreUrl = Annotated[
     typer.Option(
         "--store",
         help="The database: FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE. "
-        "By default $GAVOTTE_STORE, or else $XDG_DATA_HOME/gavotte/gavotte.sqlite3.",
+        "By default $GAVOTTE_STORE, or else gavotte/gavotte.sqlite3 below $XDG_DATA_HOME.",
         metavar="URL",
     ),
 ]

@@ -69,7 +69,13 @@ def price_usd(network: Network, apps: Sequence[App], assignment: Mapping[str, st
 
 
 def latency_s(network: Network, apps: Sequence[App], assignment: Mapping[str, str]) -> float:
-    """The longest way, one way, between two tasks that exchange bytes, in seconds; inf where it is not known."""
+    """The longest way, one way, between two tasks that exchange bytes, in seconds; inf where it is not known.
+
+    Args:
+        network: with the latencies between its hosts.
+        apps: the applications placed.
+        assignment: task key to host.
+    """
     at = {name: index for index, name in enumerate(network.names)}
     longest_s = 0.0
     for app in apps:

@@ -37,6 +37,11 @@ class Difference:
 def compare(first: Traffic, second: Traffic, *, threshold: float = CHANGED_SHARE) -> Difference:
     """Tells whether an application's pattern has changed between two profiles.
 
+    Args:
+        first: the earlier profile.
+        second: the later one.
+        threshold: share of the bytes that must go between other pairs, from 0 to 1.
+
     Raises:
         GavotteError: when one has no bytes between two tasks.
     """
