@@ -44,6 +44,9 @@ AHEAD = 2
 CROWD_S = 0.4
 """How long trains fill a link: handshakes of the later ones wait for up to 0.2 s in the queue that the others fill."""
 
+LOST_S = 15.0
+"""What waiting for a host that vanishes may cost beside: its peers give it up after up to 10 s."""
+
 MOST_AHEAD = 0.125
 """At most this share of all rounds is sent at once: what goes wrong or costs too much is seen between."""
 
@@ -312,7 +315,7 @@ class Underway:
             return
         if self.bytes_sent > self._most.bytes:
             self.stopped = "more bytes were needed than estimated"
-        elif self._spent_s() > self._most.seconds:
+        elif self._spent_s() > self._most.seconds + LOST_S * len(self._fleet.lost):
             self.stopped = "more time was needed than estimated"
 
     def _probe(self, rounds: list[list[Pair]], number: int, *, alone: bool = False) -> dict[Pair, Beside]:
