@@ -335,6 +335,9 @@ class Underway:
 
     def _carry_out(self, rounds: list[list[Pair]], number: int, *, alone: bool) -> list[Sent]:
         began_s = time.monotonic()
+        # A schedule with a host that is gone would wait for it anew.
+        gone = {self._index[name] for name in (self._fleet.lost | self._fleet.missing) if name in self._index}
+        rounds = [left for pairs in rounds if (left := [pair for pair in pairs if gone.isdisjoint(pair)])]
         brief = {pair for pairs in rounds for pair in pairs if not (alone or self._company.patient(pair))}
         schedule = self._plan.schedule(rounds, brief=brief)
         sent = []
