@@ -43,14 +43,17 @@ FILTER = "tcp and (tcp[tcpflags] & tcp-syn != 0 or ip[2:2] - ((ip[0] & 0xf) << 2
 """Openings of connections and segments with payload; bare acknowledgements would be 40 % of the file."""
 
 FLUSH_S = 0.5
-"""What tcpdump is given to fetch the last packets from the kernel."""
+"""What tcpdump is given to fetch the last packets from the kernel. Without its immediate mode the kernel hands packets
+over in blocks that may be a second old, and those in the last block are lost."""
 
 
 @contextmanager
 def capturing(lab: Session, target: Path) -> Iterator[None]:
     """Captures what comes into the switch, each packet once, while the block runs."""
     command = ["tcpdump", "-i", "any", "-Q", "in", "-B", "16384", "-s", str(SNAP_BYTES), "-Z", "root"]
-    tcpdump = lab.exec(SWITCH, [*command, "-w", str(target), FILTER], stderr=subprocess.PIPE, text=True)
+    tcpdump = lab.exec(
+        SWITCH, [*command, "--immediate-mode", "-w", str(target), FILTER], stderr=subprocess.PIPE, text=True
+    )
     assert tcpdump.stderr is not None
     said = ""
     try:

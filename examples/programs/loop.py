@@ -194,7 +194,9 @@ def capturing(lab: Session, targets: Sequence[tuple[str, Path]]) -> Iterator[Non
     try:
         for host, target in targets:
             line = ["tcpdump", "-i", "eth0", "-Q", "out", "-B", "16384", "-s", str(SNAP_BYTES), "-Z", "root"]
-            tcpdump = lab.exec(host, [*line, "-w", str(target), "tcp"], stderr=subprocess.PIPE, text=True)
+            tcpdump = lab.exec(
+                host, [*line, "--immediate-mode", "-w", str(target), "tcp"], stderr=subprocess.PIPE, text=True
+            )
             running.append(tcpdump)
             assert tcpdump.stderr is not None
             said = ""
