@@ -1,0 +1,190 @@
+//! Rate allocation (`ElasticSwitch`, section 4.2; Seawall): how fast a pair may send.
+
+use crate::parameters::Allocation;
+
+/// What the sending end knows of the last period.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Feedback {
+    /// Rate of the pair behind its limiter, bit/s.
+    pub rate_bps: f64,
+    /// What of it was lost, as the receiver reports.
+    pub lost_bytes: f64,
+    /// What arrived marked, as the receiver reports.
+    pub marked_bytes: f64,
+    /// What arrived, as the receiver reports.
+    pub bytes: f64,
+}
+
+/// What decides the limit of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// Nothing: it grows.
+    Growing,
+    /// It does not use what it has.
+    Unused,
+    /// Packets were lost in the last period.
+    Lost,
+    /// Packets were marked in the last period.
+    Marked,
+    /// It waits after congestion (Hold-Increase).
+    Holding,
+    /// The most that it may have.
+    Ceiling,
+    /// The receiver is silent: the guarantee and no more.
+    Silent,
+}
+
+/// The limit of one pair.
+#[derive(Clone, Debug)]
+pub struct Allocator {
+    rules: Allocation,
+    guarantee_bps: f64,
+    ceiling_bps: f64,
+    /// The weighted, TCP-like rate (the paper's `R_W`).
+    weighted_bps: f64,
+    /// The rate before the last congestion, and after it.
+    goal_bps: f64,
+    low_bps: f64,
+    /// For how long it has grown since, and in how many periods beyond the goal.
+    grown_s: f64,
+    beyond: f64,
+    hold_until_s: f64,
+    heard_s: f64,
+    held: Held,
+    fresh: bool,
+}
+
+/// A rate below which no limit goes, bit/s: one packet of 1500 bytes in a quarter of a second.
+const LEAST_BPS: f64 = 50e3;
+
+impl Allocator {
+    /// For a new pair.
+    ///
+    /// It may send at `start_bps`, if that is above its guarantee, until there is feedback, so that a short flow is not
+    /// slowed; the first congestion takes it to its guarantee. `ceiling_bps` is the most that it may ever have (infinite
+    /// = no maximum).
+    pub fn new(now_s: f64, guarantee_bps: f64, start_bps: f64, ceiling_bps: f64, rules: &Allocation) -> Self {
+        Self {
+            rules: *rules,
+            guarantee_bps,
+            ceiling_bps,
+            weighted_bps: start_bps.max(guarantee_bps).min(ceiling_bps),
+            goal_bps: 0.0,
+            low_bps: 0.0,
+            grown_s: 0.0,
+            beyond: 0.0,
+            hold_until_s: now_s,
+            heard_s: now_s,
+            held: Held::Growing,
+            fresh: true,
+        }
+    }
+
+    /// Takes the feedback of a period and the pair's present guarantee; returns the new limit in bit/s.
+    pub fn feedback(&mut self, now_s: f64, feedback: &Feedback, guarantee_bps: f64) -> f64 {
+        let elapsed_s = (now_s - self.heard_s).clamp(0.0, 2.0 * self.rules.period_s);
+        self.heard_s = now_s;
+        self.guarantee_bps = guarantee_bps;
+        let limit_bps = self.bounded(self.weighted_bps);
+        let congested = feedback.lost_bytes > 0.0 || feedback.marked_bytes > 0.0;
+        self.held = if congested {
+            self.fall(now_s, limit_bps, feedback)
+        } else if now_s < self.hold_until_s {
+            Held::Holding
+        } else if feedback.rate_bps < self.rules.use_to_grow * limit_bps {
+            let used_bps = feedback.rate_bps / self.rules.use_to_grow;
+            self.weighted_bps += self.rules.unused_decrease * (used_bps.max(guarantee_bps).min(limit_bps) - limit_bps);
+            Held::Unused
+        } else {
+            self.grow(elapsed_s, limit_bps);
+            Held::Growing
+        };
+        self.fresh = false;
+        self.weighted_bps = self.bounded(self.weighted_bps);
+        if self.held == Held::Growing && self.weighted_bps >= self.ceiling_bps {
+            self.held = Held::Ceiling;
+        }
+        self.weighted_bps
+    }
+
+    /// The limit now, in bit/s: after [`Allocation::silence_s`] without feedback the guarantee and no more.
+    pub fn limit_bps(&self, now_s: f64) -> f64 {
+        if self.is_silent(now_s) {
+            self.fallback_bps()
+        } else {
+            self.bounded(self.weighted_bps)
+        }
+    }
+
+    /// What decides the limit now.
+    pub fn held(&self, now_s: f64) -> Held {
+        if self.is_silent(now_s) { Held::Silent } else { self.held }
+    }
+
+    /// The static limit, for when nobody tells what becomes of the packets: the guarantee, at most the ceiling.
+    pub fn fallback_bps(&self) -> f64 {
+        self.guarantee_bps.max(LEAST_BPS).min(self.ceiling_bps)
+    }
+
+    /// Sets the most that the pair may have.
+    pub fn set_ceiling(&mut self, ceiling_bps: f64) {
+        self.ceiling_bps = ceiling_bps;
+    }
+
+    fn is_silent(&self, now_s: f64) -> bool {
+        now_s - self.heard_s > self.rules.silence_s
+    }
+
+    fn bounded(&self, rate_bps: f64) -> f64 {
+        let least = if self.rules.guarantees { self.guarantee_bps } else { 0.0 };
+        rate_bps.max(least).max(LEAST_BPS).min(self.ceiling_bps)
+    }
+
+    fn fall(&mut self, now_s: f64, limit_bps: f64, feedback: &Feedback) -> Held {
+        let rules = &self.rules;
+        let arrived = feedback.bytes.max(feedback.marked_bytes);
+        let marked = if arrived > 0.0 {
+            feedback.marked_bytes / arrived
+        } else {
+            0.0
+        };
+        let lost = if feedback.lost_bytes > 0.0 {
+            rules.loss_decrease
+        } else {
+            0.0
+        };
+        self.goal_bps = limit_bps;
+        let rate_bps = limit_bps * (1.0 - lost.max(rules.mark_decrease * marked));
+        self.weighted_bps = if self.fresh { self.guarantee_bps } else { rate_bps };
+        self.low_bps = self.bounded(self.weighted_bps);
+        (self.grown_s, self.beyond) = (0.0, 0.0);
+        let held = rules.hold_per_loss * feedback.lost_bytes + rules.hold_per_mark * feedback.marked_bytes;
+        let hold_s = 8.0 * held / self.guarantee_bps.max(LEAST_BPS);
+        self.hold_until_s = self.hold_until_s.max(now_s + hold_s.min(rules.hold_most_s));
+        if feedback.lost_bytes > 0.0 {
+            Held::Lost
+        } else {
+            Held::Marked
+        }
+    }
+
+    fn grow(&mut self, elapsed_s: f64, limit_bps: f64) {
+        let rules = &self.rules;
+        self.grown_s += elapsed_s;
+        let left = (1.0 - self.grown_s * rules.time_scalar).max(0.0);
+        let step_bps = if limit_bps < self.goal_bps && left > 0.0 {
+            let curve_bps = self.goal_bps - (self.goal_bps - self.low_bps) * left.powi(3);
+            (curve_bps - limit_bps).max(0.0)
+        } else {
+            let periods = elapsed_s / rules.period_s;
+            self.beyond += periods;
+            rules.delta_bps * (self.guarantee_bps / rules.weight_unit_bps) * self.beyond * periods
+        };
+        let caution = if rules.rate_caution {
+            (self.guarantee_bps / limit_bps).min(1.0)
+        } else {
+            1.0
+        };
+        self.weighted_bps = limit_bps + step_bps * caution;
+    }
+}

@@ -1,0 +1,54 @@
+//! Bandwidth guarantees between hosts (`ElasticSwitch`, SIGCOMM 2013): who is guaranteed what, and who may send more.
+//!
+//! Each host has a *hose guarantee*: a least rate to all others together, and one from all others together.
+//!
+//! - A [`Partitioner`] stands at each end of every hose. It divides the hose guarantee among the pairs that are active
+//!   ([`Partitioner::partition`]) and exchanges [`Offer`]s with the other ends. The guarantee of a pair is the lower of
+//!   the shares of its two ends.
+//! - An [`Arrivals`] stands at each receiving host and tells what its pairs lost or had marked.
+//! - An [`Allocator`] stands at the sending end of each pair. From what arrived it says how fast the pair may send:
+//!   never less than its guarantee, and more while nothing is congested.
+//! - [`divide`] shares the guarantee of a tenant among its hosts.
+//!
+//! [`Parameters`] holds every constant with its origin. Nothing here opens a socket, reads a clock or draws a random
+//! number: the agent, the simulator and the tests drive the same code and pass the time in.
+//!
+//! Units: bit/s, bytes and seconds. Rates are as the limiter counts them, so on the wire.
+//!
+//! ```
+//! use gavotte_limiter::{Allocator, Arrivals, End, Parameters, Partitioner};
+//!
+//! let parameters = Parameters::default();
+//! // Host X sends to Y and Z with a hose of 450 Mbit/s; Y has one of 300 Mbit/s.
+//! let mut x = Partitioner::new(End::Source, 450e6, &parameters.partition);
+//! let mut y = Partitioner::new(End::Target, 300e6, &parameters.partition);
+//! for round in 1..=20 {
+//!     let now_s = f64::from(round) * parameters.partition.period_s;
+//!     // Both ends count bytes; the source knows its limiters, too. Here both pairs use all that they may.
+//!     x.observe("y", 2_000_000, 300e6);
+//!     x.observe("z", 2_000_000, 300e6);
+//!     y.observe("x", 2_000_000, f64::INFINITY);
+//!     let at_y = y.partition(now_s)[0];
+//!     for share in x.partition(now_s) {
+//!         if share.peer == "y" {
+//!             x.hear("y", now_s, at_y.offer());
+//!             y.hear("x", now_s, share.offer());
+//!         }
+//!     }
+//! }
+//! let shares = x.partition(1.05);
+//! assert_eq!(shares.iter().map(|share| share.guarantee_bps).sum::<f64>().round(), 450e6);
+//! ```
+
+mod allocate;
+mod arrivals;
+mod fill;
+mod parameters;
+mod partition;
+mod tenant;
+
+pub use allocate::{Allocator, Feedback, Held};
+pub use arrivals::{Arrivals, Counts};
+pub use parameters::{Allocation, Parameters, Partition};
+pub use partition::{End, Offer, Partitioner, Share};
+pub use tenant::{Need, divide};

@@ -1,0 +1,186 @@
+//! Every constant of guarantee partitioning and rate allocation, with where it comes from.
+//!
+//! Origins: *paper* = `ElasticSwitch`, SIGCOMM 2013; *Seawall* = NSDI 2011; *inferred* = the papers give the idea but no
+//! number, and this one was tuned in the simulator (`make bench-guarantee`); *own* = not in the papers.
+
+/// All constants.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Parameters {
+    /// Share of every link that is not guaranteed to anyone. 0.1: the paper keeps the sum of guarantees on a link of
+    /// 1000 Mbit/s below 900 (7.1).
+    pub headroom: f64,
+    /// Share of a link's rate at which a phantom queue drains, so that it marks before the real queue grows. 0.95, own.
+    pub phantom_drain: f64,
+    /// Of guarantee partitioning.
+    pub partition: Partition,
+    /// Of rate allocation.
+    pub allocation: Allocation,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            headroom: 0.1,
+            phantom_drain: 0.95,
+            partition: Partition::default(),
+            allocation: Allocation::default(),
+        }
+    }
+}
+
+/// Constants of guarantee partitioning.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Partition {
+    /// How often hoses are divided anew. 50 ms; the paper varies it from 50 to 150 ms (7.2).
+    pub period_s: f64,
+    /// A pair that uses at least this share of its limiter may want any more. 0.9, inferred.
+    pub full_use: f64,
+    /// A pair that uses less is thought to want this times its rate. 1.25, inferred.
+    pub growth: f64,
+    /// Every active pair is thought to want this share of the hose at least, so that none starves. 0.01, inferred.
+    pub floor: f64,
+    /// Shares stay as they are while none would change by more than this share of itself. 0.05, inferred.
+    pub hysteresis: f64,
+    /// A pair without traffic for so long gives its share back. 100 ms, inferred.
+    pub idle_s: f64,
+    /// All pairs that have sent less than this have one slot of the hose together, so that short flows to ever new hosts
+    /// cost a long one no more than they use. 64 KiB, own; 0 = off, as in the paper (7.1, Fig. 9).
+    pub mice_bytes: u64,
+    /// What the slot of such pairs has at least, as a share of the hose, while there are any. 0.03, own.
+    pub mice_floor: f64,
+    /// An agent that is silent for so long is taken for lost. 1 s, own.
+    pub silence_s: f64,
+}
+
+impl Default for Partition {
+    fn default() -> Self {
+        Self {
+            period_s: 0.05,
+            full_use: 0.9,
+            growth: 1.25,
+            floor: 0.01,
+            hysteresis: 0.05,
+            idle_s: 0.1,
+            mice_bytes: 64 * 1024,
+            mice_floor: 0.03,
+            silence_s: 1.0,
+        }
+    }
+}
+
+impl Partition {
+    /// As in the paper: no slot for mice.
+    pub fn paper() -> Self {
+        Self {
+            mice_bytes: 0,
+            ..Self::default()
+        }
+    }
+}
+
+/// Constants of rate allocation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Allocation {
+    /// How often limits change. 15 ms; the paper varies it from 10 to 30 ms (7.2).
+    pub period_s: f64,
+    /// Whether a pair never has less than its guarantee. True; false is Seawall, which has weights and no guarantees.
+    pub guarantees: bool,
+    /// The step of the convex curve (7.2: 0.5 Mbit/s, "more aggressive" 2.5 Mbit/s), bit/s, for a pair with a guarantee
+    /// of `weight_unit_bps` and in proportion for others.
+    pub delta_bps: f64,
+    /// The guarantee whose weight is 1, bit/s. Inferred: the papers weight by the guarantee and give no unit.
+    pub weight_unit_bps: f64,
+    /// Seawall's time scalar `T_S` (7.2: 1.5, "more aggressive" 2.0): the concave curve comes back to the goal, the rate
+    /// before the congestion, in 1/`T_S` seconds.
+    pub time_scalar: f64,
+    /// On loss a pair falls by this share of its rate. Inferred.
+    pub loss_decrease: f64,
+    /// On marks a pair falls by this share of its rate times the share of its bytes that were marked. Inferred.
+    pub mark_decrease: f64,
+    /// Hold-Increase (7.2): after loss a pair waits for this times the time in which its guarantee carries what was
+    /// lost. The paper says that the wait depends on drops and guarantee (Table 2); the factor is inferred; 0 = off.
+    pub hold_per_loss: f64,
+    /// The same for marked bytes.
+    pub hold_per_mark: f64,
+    /// No wait is longer, seconds. Inferred.
+    pub hold_most_s: f64,
+    /// Rate-Caution (7.2): the further a pair is above its guarantee, the slower it grows: by guarantee / rate. The paper
+    /// has the idea, the formula is inferred.
+    pub rate_caution: bool,
+    /// A pair grows only while it uses at least this share of its limit. Inferred.
+    pub use_to_grow: f64,
+    /// A limit that is used less than that falls by this share each period towards what is used, but not below the
+    /// guarantee, so that nobody keeps a high limit for later. Own.
+    pub unused_decrease: f64,
+    /// Share of a receiving host's losses that is charged to all its pairs by their guarantees instead of to those that
+    /// lost packets, so that a drop that hits few slows all. Own; 0 in the paper.
+    pub pooled_loss: f64,
+    /// A pair whose receiver is silent for so long has its guarantee and no more. 1 s, own.
+    pub silence_s: f64,
+}
+
+impl Default for Allocation {
+    /// Our own: drops and marks of a phantom queue.
+    fn default() -> Self {
+        Self {
+            period_s: 0.015,
+            guarantees: true,
+            delta_bps: 1e6,
+            weight_unit_bps: 100e6,
+            time_scalar: 1.5,
+            loss_decrease: 0.3,
+            mark_decrease: 0.1,
+            hold_per_loss: 20.0,
+            hold_per_mark: 0.0,
+            hold_most_s: 2.0,
+            rate_caution: true,
+            use_to_grow: 0.75,
+            unused_decrease: 0.05,
+            pooled_loss: 1.0,
+            silence_s: 1.0,
+        }
+    }
+}
+
+impl Allocation {
+    /// Our own where nothing marks: drops alone.
+    pub fn loss() -> Self {
+        Self {
+            delta_bps: 0.5e6,
+            hold_per_loss: 100.0,
+            ..Self::default()
+        }
+    }
+
+    /// The paper's with drops, "less aggressive" (7.2).
+    pub fn paper_loss() -> Self {
+        Self {
+            delta_bps: 0.5e6,
+            hold_per_loss: 100.0,
+            unused_decrease: 0.0,
+            pooled_loss: 0.0,
+            ..Self::default()
+        }
+    }
+
+    /// The paper's with marks.
+    pub fn paper_ecn() -> Self {
+        Self {
+            mark_decrease: 0.5,
+            hold_per_loss: 20.0,
+            hold_per_mark: 1.0,
+            ..Self::paper_loss()
+        }
+    }
+
+    /// Seawall: weights instead of guarantees, no Hold-Increase, no Rate-Caution (7.2, "No H-I & R-C").
+    pub fn seawall() -> Self {
+        Self {
+            guarantees: false,
+            hold_per_loss: 0.0,
+            hold_per_mark: 0.0,
+            rate_caution: false,
+            ..Self::paper_loss()
+        }
+    }
+}

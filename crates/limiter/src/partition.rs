@@ -1,0 +1,270 @@
+//! Guarantee partitioning (`ElasticSwitch`, section 4.1): hose guarantees to guarantees of pairs.
+
+use std::collections::BTreeMap;
+
+use crate::fill::Fill;
+use crate::parameters::Partition;
+
+/// Which end of its pairs a [`Partitioner`] stands at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The sending one, which knows what pairs would send.
+    Source,
+    /// The receiving one, which relies on what the sources tell.
+    Target,
+}
+
+/// What one end of a pair tells the other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Offer {
+    /// What the pair has of the hose of this end, bit/s. All shares of a hose sum to the hose at most.
+    pub share_bps: f64,
+    /// What it could have if the other end set no bound, bit/s; from the source, at most what it wants. Both ends divide
+    /// by the other's offer, so that they find the max-min fair division in as many rounds as it has levels.
+    pub offer_bps: f64,
+}
+
+/// What a pair has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Share<K> {
+    /// The host at the other end.
+    pub peer: K,
+    /// As [`Offer::share_bps`].
+    pub share_bps: f64,
+    /// As [`Offer::offer_bps`].
+    pub offer_bps: f64,
+    /// The guarantee of the pair, bit/s: the lower share of both ends, or this end's until the other has spoken and after
+    /// it has been silent for [`Partition::silence_s`].
+    pub guarantee_bps: f64,
+}
+
+impl<K> Share<K> {
+    /// What to tell the other end.
+    pub fn offer(&self) -> Offer {
+        Offer {
+            share_bps: self.share_bps,
+            offer_bps: self.offer_bps,
+        }
+    }
+}
+
+/// Divides the hose guarantee of one host in one direction among its active pairs.
+#[derive(Clone, Debug)]
+pub struct Partitioner<K> {
+    end: End,
+    hose_bps: f64,
+    rules: Partition,
+    pairs: BTreeMap<K, Pair>,
+    last_s: Option<f64>,
+    settled: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Pair {
+    /// Since the last division.
+    bytes: u64,
+    limit_bps: f64,
+    /// Since it became active, to know mice.
+    total_bytes: u64,
+    rate_bps: f64,
+    active_s: Option<f64>,
+    heard: Option<(f64, Offer)>,
+    share_bps: f64,
+    offer_bps: f64,
+}
+
+impl<K: Copy + Ord> Partitioner<K> {
+    /// For a hose of so many bit/s.
+    pub fn new(end: End, hose_bps: f64, rules: &Partition) -> Self {
+        Self {
+            end,
+            hose_bps,
+            rules: *rules,
+            pairs: BTreeMap::new(),
+            last_s: None,
+            settled: false,
+        }
+    }
+
+    /// Changes the hose; counts from the next division on.
+    pub fn set_hose(&mut self, hose_bps: f64) {
+        self.settled &= (hose_bps - self.hose_bps).abs() < f64::EPSILON;
+        self.hose_bps = hose_bps;
+    }
+
+    /// The hose, bit/s.
+    pub fn hose_bps(&self) -> f64 {
+        self.hose_bps
+    }
+
+    /// Adds what a pair sent (behind its limiter) or received since the last call. With `bytes` of zero it announces a
+    /// new pair. `limit_bps` is the pair's limiter; a [`End::Target`] does not know it and says infinity.
+    pub fn observe(&mut self, peer: K, bytes: u64, limit_bps: f64) {
+        let newcomer_bps = self.newcomer_bps();
+        let pair = self.pairs.entry(peer).or_insert(Pair {
+            bytes: 0,
+            limit_bps,
+            total_bytes: 0,
+            rate_bps: 0.0,
+            active_s: None,
+            heard: None,
+            share_bps: newcomer_bps,
+            offer_bps: newcomer_bps,
+        });
+        pair.bytes += bytes;
+        pair.total_bytes += bytes;
+        pair.limit_bps = limit_bps;
+    }
+
+    /// Takes what the other end of a pair tells. For a pair that was never observed it does nothing.
+    pub fn hear(&mut self, peer: K, now_s: f64, offer: Offer) {
+        if let Some(pair) = self.pairs.get_mut(&peer) {
+            pair.heard = Some((now_s, offer));
+        }
+    }
+
+    /// Ends a pair at once. Pairs without traffic for [`Partition::idle_s`] end by themselves.
+    pub fn forget(&mut self, peer: K) {
+        self.pairs.remove(&peer);
+    }
+
+    /// What a pair that is not yet known would get of the hose until the next division, bit/s: an equal part, or one of
+    /// the slot for mice.
+    pub fn newcomer_bps(&self) -> f64 {
+        let count = self.pairs.len() as f64 + 1.0;
+        if self.rules.mice_bytes == 0 {
+            return self.hose_bps / count;
+        }
+        let mice = self.pairs.values().filter(|pair| self.is_mouse(pair)).count();
+        (self.hose_bps * self.rules.mice_floor / (mice as f64 + 1.0)).min(self.hose_bps / count)
+    }
+
+    /// The guarantee that a pair has now, bit/s, between two divisions.
+    pub fn guarantee_bps(&self, peer: K, now_s: f64) -> Option<f64> {
+        self.pairs.get(&peer).map(|pair| self.guarantee(pair, now_s))
+    }
+
+    /// Divides the hose anew among the pairs that are active; by peer, in ascending order. The shares sum to the hose.
+    pub fn partition(&mut self, now_s: f64) -> Vec<Share<K>> {
+        self.measure(now_s);
+        let entries = self.entries(now_s);
+        let bounds: Vec<f64> = entries.iter().map(|entry| entry.bound_bps).collect();
+        let fill = Fill::new(self.hose_bps, &bounds);
+        // What nobody asks for goes to all alike: room to grow, and a guarantee for what comes next.
+        let more_bps = fill.left_bps() / entries.len().max(1) as f64;
+        let mut shares = Vec::with_capacity(self.pairs.len());
+        for ((entry, share_bps), offer_bps) in entries.into_iter().zip(fill.shares()).zip(fill.offers()) {
+            let count = entry.peers.len() as f64;
+            let offer_bps = offer_bps.min(entry.demand_bps);
+            for peer in entry.peers {
+                shares.push((peer, (share_bps + more_bps) / count, offer_bps / count));
+            }
+        }
+        let steady = self.settled
+            && shares.iter().all(|(peer, share_bps, _)| {
+                let before = self.pairs[peer].share_bps;
+                (share_bps - before).abs() <= self.rules.hysteresis * before
+            });
+        self.settled = true;
+        for (peer, share_bps, offer_bps) in shares {
+            if let Some(pair) = self.pairs.get_mut(&peer) {
+                pair.offer_bps = offer_bps;
+                pair.share_bps = if steady { pair.share_bps } else { share_bps };
+            }
+        }
+        let told = |(&peer, pair): (&K, &Pair)| Share {
+            peer,
+            share_bps: pair.share_bps,
+            offer_bps: pair.offer_bps,
+            guarantee_bps: self.guarantee(pair, now_s),
+        };
+        self.pairs.iter().map(told).collect()
+    }
+
+    /// Turns bytes into rates and drops pairs that are idle.
+    fn measure(&mut self, now_s: f64) {
+        let elapsed_s = self.last_s.map_or(self.rules.period_s, |last_s| now_s - last_s);
+        let idle_s = self.rules.idle_s;
+        let before = self.pairs.len();
+        let mut fresh = false;
+        self.pairs.retain(|_, pair| {
+            if elapsed_s > 0.0 {
+                pair.rate_bps = pair.bytes as f64 * 8.0 / elapsed_s;
+            }
+            fresh |= pair.active_s.is_none();
+            if pair.bytes > 0 || pair.active_s.is_none() {
+                pair.active_s = Some(now_s);
+            }
+            pair.bytes = 0;
+            pair.active_s.is_some_and(|active_s| now_s - active_s < idle_s)
+        });
+        self.settled &= !fresh && self.pairs.len() == before;
+        self.last_s = Some(now_s);
+    }
+
+    /// Pairs, and all mice as one, with the most that each can use.
+    fn entries(&self, now_s: f64) -> Vec<Entry<K>> {
+        let mut entries = Vec::with_capacity(self.pairs.len());
+        let (mut mice, mut mice_bps) = (Vec::new(), 0.0);
+        for (&peer, pair) in &self.pairs {
+            if self.is_mouse(pair) {
+                mice.push(peer);
+                mice_bps += pair.rate_bps;
+                continue;
+            }
+            let demand_bps = self.demand(pair);
+            let remote_bps = self.heard(pair, now_s).map_or(f64::INFINITY, |offer| offer.offer_bps);
+            entries.push(Entry {
+                peers: vec![peer],
+                demand_bps,
+                bound_bps: demand_bps.min(remote_bps),
+            });
+        }
+        if !mice.is_empty() {
+            let least_bps = self.rules.mice_floor * self.hose_bps;
+            let demand_bps = (self.rules.growth * mice_bps).max(least_bps);
+            entries.push(Entry {
+                peers: mice,
+                demand_bps,
+                bound_bps: demand_bps,
+            });
+        }
+        entries
+    }
+
+    /// What a pair would use, bit/s.
+    fn demand(&self, pair: &Pair) -> f64 {
+        let Partition {
+            full_use,
+            growth,
+            floor,
+            ..
+        } = self.rules;
+        if self.end == End::Target || pair.rate_bps >= full_use * pair.limit_bps {
+            return f64::INFINITY;
+        }
+        (growth * pair.rate_bps).max(floor * self.hose_bps)
+    }
+
+    fn is_mouse(&self, pair: &Pair) -> bool {
+        pair.total_bytes < self.rules.mice_bytes
+    }
+
+    /// What the other end said last, unless it has been silent since for too long.
+    fn heard(&self, pair: &Pair, now_s: f64) -> Option<Offer> {
+        let fresh = |(at_s, _): &(f64, Offer)| now_s - at_s <= self.rules.silence_s;
+        pair.heard.filter(fresh).map(|(_, offer)| offer)
+    }
+
+    fn guarantee(&self, pair: &Pair, now_s: f64) -> f64 {
+        let remote_bps = self.heard(pair, now_s).map_or(f64::INFINITY, |offer| offer.share_bps);
+        pair.share_bps.min(remote_bps)
+    }
+}
+
+/// What has one share of the hose: a pair, or all mice.
+struct Entry<K> {
+    peers: Vec<K>,
+    demand_bps: f64,
+    bound_bps: f64,
+}

@@ -1,0 +1,115 @@
+//! Rate allocation: never below the guarantee, and what is left shared by guarantees.
+
+use gavotte_limiter::{Allocation, Allocator, Feedback, Held};
+use proptest::prelude::*;
+
+fn rules() -> impl Strategy<Value = Allocation> {
+    prop_oneof![
+        Just(Allocation::default()),
+        Just(Allocation::loss()),
+        Just(Allocation::paper_loss()),
+        Just(Allocation::paper_ecn()),
+    ]
+}
+
+proptest! {
+    /// Whatever is lost, marked and used, and however the guarantee changes: B <= R <= ceiling.
+    #[test]
+    fn a_limit_is_between_guarantee_and_ceiling(
+        rules in rules(),
+        ceiling_mbps in 100_f64..1000.0,
+        periods in prop::collection::vec((0.1_f64..100.0, 0_f64..1.2, 0_f64..1e6, 0_f64..1.0), 1..200),
+    ) {
+        let mut pair = Allocator::new(0.0, 1e6, 50e6, ceiling_mbps * 1e6, &rules);
+        for (number, (guarantee_mbps, used, lost_bytes, marked)) in periods.into_iter().enumerate() {
+            let now_s = (number + 1) as f64 * rules.period_s;
+            let rate_bps = used * pair.limit_bps(now_s);
+            let bytes = rate_bps * rules.period_s / 8.0;
+            let lost_bytes = if lost_bytes < 5e5 { 0.0 } else { lost_bytes };
+            let feedback = Feedback { rate_bps, bytes, lost_bytes, marked_bytes: marked * bytes };
+            let limit_bps = pair.feedback(now_s, &feedback, guarantee_mbps * 1e6);
+            prop_assert!((guarantee_mbps * 1e6..=ceiling_mbps * 1e6).contains(&limit_bps), "{limit_bps}");
+            prop_assert!((limit_bps - pair.limit_bps(now_s)).abs() < 1.0);
+        }
+    }
+}
+
+/// Two pairs on one link with a phantom queue; their mean rates over the last half.
+fn sharing(guarantees_bps: [f64; 2], link_bps: f64) -> [f64; 2] {
+    let rules = Allocation::default();
+    let mut pairs = guarantees_bps.map(|bps| Allocator::new(0.0, bps, bps, f64::INFINITY, &rules));
+    let (mut queue_bytes, mut sums, mut count) = (0.0_f64, [0.0, 0.0], 0.0);
+    for round in 1..4000 {
+        let now_s = f64::from(round) * rules.period_s;
+        let rates = [pairs[0].limit_bps(now_s), pairs[1].limit_bps(now_s)];
+        queue_bytes = (queue_bytes + (rates[0] + rates[1] - 0.95 * link_bps) * rules.period_s / 8.0).max(0.0);
+        let marked = if queue_bytes > 100e3 { 1.0 } else { 0.0 };
+        queue_bytes = queue_bytes.min(200e3);
+        for at in 0..2 {
+            let bytes = rates[at] * rules.period_s / 8.0;
+            let feedback = Feedback {
+                rate_bps: rates[at],
+                bytes,
+                lost_bytes: 0.0,
+                marked_bytes: marked * bytes,
+            };
+            pairs[at].feedback(now_s, &feedback, guarantees_bps[at]);
+            if round > 2000 {
+                sums[at] += rates[at];
+                count += 0.5;
+            }
+        }
+    }
+    sums.map(|sum| sum / count)
+}
+
+#[test]
+fn what_is_left_is_shared_by_guarantees() {
+    for guarantees_mbps in [[45.0, 90.0], [90.0, 180.0], [225.0, 450.0]] {
+        let rates = sharing(guarantees_mbps.map(|mbps| mbps * 1e6), 1e9);
+        let ratio = rates[1] / rates[0];
+        assert!((1.8..2.2).contains(&ratio), "{guarantees_mbps:?}: {rates:?}");
+        assert!(rates[0] + rates[1] > 0.864e9, "{guarantees_mbps:?}: {rates:?}");
+    }
+}
+
+fn full(pair: &Allocator, now_s: f64, lost_bytes: f64) -> Feedback {
+    let rate_bps = pair.limit_bps(now_s);
+    Feedback {
+        rate_bps,
+        bytes: rate_bps * 0.015 / 8.0,
+        lost_bytes,
+        marked_bytes: 0.0,
+    }
+}
+
+#[test]
+fn hold_increase_waits_longer_for_small_guarantees() {
+    let rules = Allocation::loss();
+    let periods_held = |guarantee_bps: f64| {
+        let mut pair = Allocator::new(0.0, guarantee_bps, guarantee_bps, 1e9, &rules);
+        pair.feedback(0.015, &full(&pair, 0.0, 6000.0), guarantee_bps);
+        (2..1000)
+            .map(|n| f64::from(n) * 0.015)
+            .take_while(|&now_s| {
+                pair.feedback(now_s, &full(&pair, now_s, 0.0), guarantee_bps);
+                pair.held(now_s) == Held::Holding
+            })
+            .count()
+    };
+    assert!(periods_held(45e6) > periods_held(450e6));
+}
+
+#[test]
+fn silence_takes_a_pair_to_its_guarantee() {
+    let rules = Allocation::default();
+    let mut pair = Allocator::new(0.0, 10e6, 10e6, 1e9, &rules);
+    let mut now_s = 0.0;
+    for _ in 0..100 {
+        now_s += 0.015;
+        pair.feedback(now_s, &full(&pair, now_s, 0.0), 10e6);
+    }
+    assert!(pair.limit_bps(now_s) > 20e6);
+    assert!((pair.limit_bps(now_s + 1.1) - 10e6).abs() < 1.0);
+    assert_eq!(pair.held(now_s + 1.1), Held::Silent);
+}
