@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -203,3 +205,23 @@ def test_a_placement_on_other_hosts(here: Path) -> None:
     done = gavotte(here, "one.placement.json", "one.app.toml", "--network", "other.network.json")
     assert "which is not a host of the network" in done.stderr
     assert done.returncode == 1
+
+
+def test_a_signal_ends_a_simulation_that_would_take_minutes(tmp_path: Path) -> None:
+    """Racks that all share with all: each of 400,000 flows moves the rates of thousands of links."""
+    racks, hosts = 100, 4000
+    lines = ['format = "gavotte/topology/1"', '[[switch]]\nname = "core"']
+    lines += [f'[[switch]]\nname = "tor{rack}"\nparent = "core"\nup = "10gbit"' for rack in range(racks)]
+    lines += [f'[[host]]\nname = "h{host}"\nswitch = "tor{host % racks}"\negress = "1gbit"' for host in range(hosts)]
+    (tmp_path / "t.topology.toml").write_text("\n".join(lines))
+    rows = (
+        f"f{n},h{n % hosts},h{(n * 7919 + n // hosts + 1) % hosts},10000000,{n % 997 / 100}" for n in range(400_000)
+    )
+    (tmp_path / "flows.csv").write_text("id,source,target,bytes,start_s\n" + "\n".join(rows) + "\n")
+    words = [shell.GAVOTTE, "simulate", "t.topology.toml", "flows.csv"]
+    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(4)
+        process.send_signal(signal.SIGTERM)
+        told = process.communicate(timeout=12)[1]
+    assert told == "error: stopped by SIGTERM\n"
+    assert process.returncode == 128 + signal.SIGTERM

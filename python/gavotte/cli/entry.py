@@ -6,10 +6,12 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from typing import NoReturn
 
 import typer
 
+from gavotte.cli import signals
 from gavotte.errors import GavotteError
 
 DONE = 0
@@ -18,6 +20,9 @@ USAGE = 2
 
 UNWIND_S = 10.0
 """What a signalled process may take to release agents and labs."""
+
+DEAF_S = 2.0
+"""How long compiled code may keep Python from acting on a signal before the process leaves without it."""
 
 
 class _Stopped(BaseException):
@@ -31,6 +36,7 @@ def main() -> NoReturn:
     """Runs one verb and leaves with its status: 0 done, 1 cannot be met or bad input, 2 usage, 128 + signal."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
+    _watch_for_signals()
     status = _status()
     with contextlib.suppress(BrokenPipeError, ValueError):
         sys.stdout.flush()
@@ -55,8 +61,7 @@ def _status() -> int:
     except typer.Abort:
         return _told("aborted", CANNOT)
     except _Stopped as stopped:
-        how = "interrupted" if stopped.number == signal.SIGINT else f"stopped by {signal.Signals(stopped.number).name}"
-        return _told(how, 128 + stopped.number)
+        return _told(_how(stopped.number), 128 + stopped.number)
     except BrokenPipeError:
         # The reader (as in `| head`) has gone; what Python flushes at exit must not complain again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -78,6 +83,30 @@ def _stop(number: int, _frame: object) -> NoReturn:
         signal.signal(each, lambda *_: os._exit(128 + number))
     signal.setitimer(signal.ITIMER_REAL, UNWIND_S)
     raise _Stopped(number)
+
+
+def _watch_for_signals() -> None:
+    """Ends the process where the main thread is too deep in compiled code to act on a signal.
+
+    Python runs handlers between its own instructions, and a simulation of a million flows is one of them. The number of
+    a signal is written to a pipe at once; whoever reads it sees by `_stop` still standing that it has not run.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def watch() -> None:
+        while number := os.read(reader, 1)[0]:
+            standing = signal.getsignal(number) is _stop
+            if standing and not signals.heard.wait(DEAF_S) and signal.getsignal(number) is _stop:
+                _told(_how(number), 128 + number)
+                os._exit(128 + number)
+
+    threading.Thread(target=watch, name="signals", daemon=True).start()
+
+
+def _how(number: int) -> str:
+    return "interrupted" if number == signal.SIGINT else f"stopped by {signal.Signals(number).name}"
 
 
 def _told(message: str, status: int) -> int:

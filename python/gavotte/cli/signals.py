@@ -7,6 +7,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+heard = threading.Event()
+"""Set once a command that goes on until it is stopped was told to."""
+
 
 @contextmanager
 def stop_flag() -> Iterator[threading.Event]:
@@ -20,6 +23,7 @@ def stop_flag() -> Iterator[threading.Event]:
 
     def stop(_number: int, _frame: object) -> None:
         flag.set()
+        heard.set()
         restore()
 
     for number in before:
