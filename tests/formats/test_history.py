@@ -89,6 +89,7 @@ def test_proofs_survive_and_unknown_verdicts_do_not(tmp_path: Path) -> None:
         ({"hosts": np.array(["a" * 64, "b", "c"])}, "hosts[0]"),
         ({"alpha_s": np.full((2, 3, 3), 1.7e308)}, "alpha_s"),
         ({"beta_Bps": np.full((2, 3, 3), 1e307)}, "beta_Bps"),
+        ({"beta_Bps": np.full((2, 3, 3), 0.01)}, "beta_Bps"),
         ({"time_s": np.array([1.0, np.nan])}, "time_s"),
         ({"hops": np.zeros((2, 2), dtype=int)}, "hops"),
         ({"hops": np.full((3, 3), -1)}, "hops"),

@@ -71,3 +71,11 @@ def test_a_measured_history_can_be_placed_robustly(tmp_path: Path) -> None:
     assert worst > evaluate(network, [some], answer["assignment"]).completion_s
     hopeful = json.loads(plain.stdout)["assignment"]
     assert evaluate(worst_case(network), [some], hopeful).completion_s >= worst * (1 - 1e-9)
+
+
+def test_a_path_next_to_nothing_has_an_interval_that_a_network_can_hold() -> None:
+    values = np.full((3, 3, 3), 1e7)
+    values[:, 0, 1] = 0.125
+    network = model(history(values), method="min")
+    assert network.rate_bps[0][1] == pytest.approx(1.0)
+    assert network.rate_low_bps[0][1] == 1.0

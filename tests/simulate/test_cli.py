@@ -218,7 +218,7 @@ def test_a_signal_ends_a_simulation_that_would_take_minutes(tmp_path: Path) -> N
         f"f{n},h{n % hosts},h{(n * 7919 + n // hosts + 1) % hosts},10000000,{n % 997 / 100}" for n in range(400_000)
     )
     (tmp_path / "flows.csv").write_text("id,source,target,bytes,start_s\n" + "\n".join(rows) + "\n")
-    words = [shell.GAVOTTE, "simulate", "t.topology.toml", "flows.csv"]
+    words: list[str | Path] = [shell.GAVOTTE, "simulate", "t.topology.toml", "flows.csv"]
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         time.sleep(4)
         process.send_signal(signal.SIGTERM)

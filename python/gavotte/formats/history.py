@@ -46,6 +46,9 @@ MAX_BYTES = 1 << 31
 MAX_BPS_BYTES, MAX_S = 1e17, 1e9
 """Most that a rate in bytes/s and a latency in seconds may be: the bounds of a Network."""
 
+LEAST_BPS = 1.0
+"""Least that a rate may be in a Network; a slower path counts as not measured."""
+
 
 @dataclass(frozen=True)
 class Proof:
@@ -297,8 +300,8 @@ def _checked(arrays: Mapping[str, npt.NDArray[Any]], path: str) -> History:
         if (matrix < 0).any() or (matrix > (MAX_S if key == "alpha_s" else MAX_BPS_BYTES)).any():
             raise FormatError(path, key, "holds a negative or enormous value", "write NaN for what was not measured")
         matrices[key] = matrix
-    if (matrices["beta_Bps"] == 0).any():
-        raise FormatError(path, "beta_Bps", "contains a rate of 0", "use NaN for what was not measured")
+    if (matrices["beta_Bps"] < LEAST_BPS / 8).any():
+        raise FormatError(path, "beta_Bps", "holds a rate below 1 bit/s", "use NaN for what was not measured")
     hops = arrays.get("hops", np.zeros(shape[1:], dtype=np.int64))
     memory_bytes = arrays.get("memory_bytes", np.zeros(shape[1:2], dtype=np.int64))
     for key, whole, wanted in (("hops", hops, shape[1:]), ("memory_bytes", memory_bytes, shape[1:2])):

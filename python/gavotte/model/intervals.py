@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from gavotte.formats.history import Floats, History
+from gavotte.formats.history import LEAST_BPS, Floats, History
 from gavotte.model.estimators import Z95, band
 
 MEDIAN_PENALTY = 1.25
@@ -55,4 +55,4 @@ def lower_bps(
         low_bps = np.fmin(low_bps, rate_bps * share)
     guessed = np.isnan(seconds_per_byte).all(axis=0)
     guess_bps = rate_bps * np.exp(-Z95 * (spread if np.isfinite(spread) else UNCHECKED_SPREAD))
-    return np.where(guessed, guess_bps, low_bps), width
+    return np.maximum(np.where(guessed, guess_bps, low_bps), LEAST_BPS), width
