@@ -14,6 +14,7 @@ PACKAGE = ROOT / "python" / "gavotte"
 ROOMS = {
     "collective",
     "export",
+    "guarantee",
     "hosts",
     "lab",
     "mapping",

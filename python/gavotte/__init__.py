@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         collective,
         demo,
         export,
+        guarantee,
         hosts,
         lab,
         mapping,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from gavotte.errors import AgentError, FormatError, GavotteError, InfeasibleError
     from gavotte.formats.app import App, read_app, write_app
     from gavotte.formats.collective import Collective, read_collective, write_collective
+    from gavotte.formats.guarantee import Guarantee, read_guarantee
     from gavotte.formats.history import History, read_history, write_history
     from gavotte.formats.inventory import Inventory, read_inventory, write_inventory
     from gavotte.formats.network import Network, read_network, write_network
@@ -52,6 +54,7 @@ __all__ = [
     "Collective",
     "FormatError",
     "GavotteError",
+    "Guarantee",
     "History",
     "InfeasibleError",
     "Inventory",
@@ -63,6 +66,7 @@ __all__ = [
     "collective",
     "demo",
     "export",
+    "guarantee",
     "hosts",
     "lab",
     "mapping",
@@ -73,6 +77,7 @@ __all__ = [
     "profile",
     "read_app",
     "read_collective",
+    "read_guarantee",
     "read_history",
     "read_inventory",
     "read_network",
@@ -97,7 +102,7 @@ __all__ = [
 _DOORS = {"broadcast": "transfer"}
 """Front doors whose rooms have several: door to room."""
 _ROOMS = [name for name in __all__ if name.isalpha() and name.islower() and name not in _DOORS]
-_NOUNS = ["app", "collective", "history", "inventory", "network", "placement", "record", "topology"]
+_NOUNS = ["app", "collective", "guarantee", "history", "inventory", "network", "placement", "record", "topology"]
 
 
 def __getattr__(name: str) -> Any:

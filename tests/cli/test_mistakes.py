@@ -16,6 +16,7 @@ from tests.shell import gavotte
 from gavotte.cli import measure
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.app import read_app, write_app
+from gavotte.formats.guarantee import read_guarantee
 from gavotte.formats.history import read_history, write_history
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import read_network, write_network
@@ -36,6 +37,7 @@ def files(tmp_path: Path) -> Path:
     write_history(tmp_path / "History", builders.history(np.full((2, 4, 4), 1e7)))
     write_placement(tmp_path / "Placement", builders.placement({"x": "web1", "y": "web2"}, "a"))
     (tmp_path / "Topology").write_text('format = "gavotte/topology/1"\n[[switch]]\nname = "core"\n')
+    (tmp_path / "Guarantee").write_text('format = "gavotte/guarantee/1"\n')
     (tmp_path / "Inventory").write_text('# of the lab\nformat = "gavotte/hosts/1"\n')
     (tmp_path / "list of flows").write_text(FLOWS)
     return tmp_path
@@ -48,6 +50,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "Placement": read_placement,
     "Topology": read_topology,
     "Inventory": read_inventory,
+    "Guarantee": read_guarantee,
     "list of flows": lambda path: read_flows(path, NAMES),
 }
 
@@ -57,7 +60,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
 def test_a_file_of_another_kind_is_named_as_such(files: Path, given: str, wanted: str) -> None:
     path = files / given
     if given == wanted:
-        if given not in ("Topology", "Inventory"):
+        if given not in ("Topology", "Inventory", "Guarantee"):
             READERS[wanted](path)
         return
     with pytest.raises(FormatError) as raised:

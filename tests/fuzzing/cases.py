@@ -14,6 +14,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import read_app, write_app
 from gavotte.formats.byte_matrix import read_byte_matrix
 from gavotte.formats.collective import read_collective
+from gavotte.formats.guarantee import read_guarantee
 from gavotte.formats.history import read_history, write_history
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import read_network, write_network
@@ -44,6 +45,7 @@ COMMANDS = (
     "export p.placement.json --format openmpi -o out.ranks",
     "export p.placement.json --format slurm -o out.ranks",
     "simulate t.topology.toml f.csv -o out.csv",
+    "guarantee plan g.guarantee.toml --network n.network.json",
     "simulate n.network.json f.csv --json",
     "simulate p.placement.json a.app.toml --network g.network.json",
     "model h.npz -o out.network.json",
@@ -95,6 +97,12 @@ def write(folder: Path) -> None:
     )
     (folder / "f.csv").write_text(
         "id,source,target,bytes,start_s\n0,h0,h1,1000000,0\n1,h1,h2,2000000,0.5\n2,h2,h0,5,1\n"
+    )
+    (folder / "g.guarantee.toml").write_text(
+        'format = "gavotte/guarantee/1"\nheadroom = 0.1\nmode = "loss"\n'
+        '[[guarantee]]\nhost = "h0"\negress = "45mbit"\ningress = "40mbit"\negress_limit = "80mbit"\n'
+        '[[guarantee]]\nhost = "h2"\ningress = "30mbit"\n'
+        '[[tenant]]\nname = "a"\nhosts = ["h0", "h2"]\ningress = "90mbit"\n'
     )
     (folder / "f2.csv").write_text(
         "time_s,source,target,alpha_s,beta_Bps\n"
@@ -206,6 +214,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     ".placement.json": read_placement,
     ".topology.toml": read_topology,
     ".hosts.toml": read_inventory,
+    ".guarantee.toml": read_guarantee,
     ".partial": _journal,
     ".tree.json": read_collective,
     ".jsonl": read_records,

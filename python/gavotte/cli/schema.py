@@ -11,7 +11,10 @@ from gavotte.cli.output import emit_json
 
 def schema(
     noun: Annotated[
-        str, typer.Argument(help="hosts, topology, network, app, placement, collective or record.", metavar="NOUN")
+        str,
+        typer.Argument(
+            help="hosts, topology, network, app, placement, collective, guarantee or record.", metavar="NOUN"
+        ),
     ],
 ) -> None:
     """Print the JSON schema of a file format."""

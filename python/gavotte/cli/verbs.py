@@ -58,6 +58,7 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("shuffle", "shuffle.shuffle", "bytes.csv --hosts lab --network cloud.network.json"),
     ("watch", "watch.watch", "cloud.network.json --hosts lab --every 60 -o cloud.network.json"),
     ("transfers", "queue.transfers", ""),
+    ("guarantee", "guarantee.guarantee", ""),
     ("simulate", "simulate.simulate", "cloud.topology.toml flows.csv -o finish.csv"),
     ("report", "report.report", "--network cloud.network.json -o cloud.html"),
     ("schema", "schema.schema", "topology"),

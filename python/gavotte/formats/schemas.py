@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from gavotte.formats.app import App
 from gavotte.formats.collective import Collective
+from gavotte.formats.guarantee import Guarantee
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
@@ -21,6 +22,7 @@ NOUNS: dict[str, type[BaseModel]] = {
     "app": App,
     "placement": Placement,
     "collective": Collective,
+    "guarantee": Guarantee,
     "record": Record,
 }
 """Every text noun by the word in its file name. A History is binary (`.npz`) and has no JSON schema."""

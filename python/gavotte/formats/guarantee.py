@@ -1,0 +1,145 @@
+"""Guarantee: the least that hosts may send and receive, whatever others do (`*.guarantee.toml`).
+
+Rates are wire rates as a limiter counts them, as in a Topology: 1514 bytes for a full frame.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from gavotte.formats.names import MOST_HOSTS, HostName, Label, check_known, check_unique
+from gavotte.formats.rates import Rate, format_rate
+from gavotte.formats.reading import Written, parse_toml, problem, read_noun
+
+FORMAT = "gavotte/guarantee/1"
+
+DEFAULT_HEADROOM = 0.1
+"""ElasticSwitch, section 7.1: guarantees on a link of 1000 Mbit/s sum to less than 900."""
+
+DIRECTIONS = ("egress", "ingress")
+
+
+class HostGuarantee(Written):
+    """The hose of one host.
+
+    Attributes:
+        host: its name.
+        egress: what it may send to all others together at least, wire bit/s; None = nothing is guaranteed.
+        ingress: what it may receive from all others together at least, wire bit/s.
+        egress_limit: what it may send at most, None = all that is there.
+        ingress_limit: what it may receive at most.
+    """
+
+    host: HostName
+    egress: Rate | None = None
+    ingress: Rate | None = None
+    egress_limit: Rate | None = None
+    ingress_limit: Rate | None = None
+
+
+class Tenant(Written):
+    """Hosts whose guarantees count together.
+
+    Attributes:
+        name: unique among tenants.
+        hosts: hosts of the file, each of one tenant at most.
+        egress: what they may send together at least, wire bit/s, whichever of them wants to; None = what their own
+            guarantees sum to.
+        ingress: what they may receive together at least.
+        egress_limit: what they may send together at most.
+        ingress_limit: what they may receive together at most.
+    """
+
+    name: Label
+    hosts: Annotated[list[HostName], Field(min_length=1, max_length=MOST_HOSTS)]
+    egress: Rate | None = None
+    ingress: Rate | None = None
+    egress_limit: Rate | None = None
+    ingress_limit: Rate | None = None
+
+
+class Guarantee(Written):
+    """All guarantees of a network.
+
+    Attributes:
+        format: version of the format.
+        headroom: share of every link that is guaranteed to nobody.
+        mode: what tells of congestion: `ecn`, marks and drops; `loss`, drops alone.
+        guarantee: one entry a host. Hosts that are not named have no guarantee and are not slowed.
+        tenant: aggregates over hosts.
+    """
+
+    format: Literal["gavotte/guarantee/1"]
+    headroom: Annotated[float, Field(ge=0, le=0.9)] = DEFAULT_HEADROOM
+    mode: Literal["ecn", "loss"] = "ecn"
+    guarantee: Annotated[list[HostGuarantee], Field(min_length=1, max_length=MOST_HOSTS)]
+    tenant: Annotated[list[Tenant], Field(max_length=MOST_HOSTS)] = []
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        check_unique("guarantee", [each.host for each in self.guarantee], field="host")
+        for index, own in enumerate(self.guarantee):
+            if own.egress is None and own.ingress is None:
+                raise problem(
+                    "guarantees nothing", 'write egress = "..." or ingress = "..."', field=f"guarantee[{index}]"
+                )
+            _check_limits(own, f"guarantee[{index}]")
+        check_unique("tenant", [each.name for each in self.tenant], field="name")
+        known = set(self.hosts)
+        tenant_of: dict[str, str] = {}
+        for index, tenant in enumerate(self.tenant):
+            for place, host in enumerate(tenant.hosts):
+                here = f"tenant[{index}].hosts[{place}]"
+                check_known(host, known, field=here, what="host with a guarantee")
+                if host in tenant_of:
+                    raise problem(f"`{host}` is a host of tenant `{tenant_of[host]}`", "name it once", field=here)
+                tenant_of[host] = tenant.name
+            _check_limits(tenant, f"tenant[{index}]")
+            for direction in DIRECTIONS:
+                total, own_bps = getattr(tenant, direction), self.sum_bps(direction, tenant.hosts)
+                if total is not None and total < own_bps:
+                    raise problem(
+                        f"{format_rate(total)} is below what its hosts have, {format_rate(own_bps)}",
+                        "raise it, or leave it out",
+                        field=f"tenant[{index}].{direction}",
+                    )
+        return self
+
+    @property
+    def hosts(self) -> list[str]:
+        """Names of the hosts with a guarantee, in order."""
+        return [each.host for each in self.guarantee]
+
+    def sum_bps(self, direction: str, hosts: list[str] | None = None) -> float:
+        """What these hosts, or all, are guaranteed together by their own entries, wire bit/s.
+
+        Args:
+            direction: `egress` or `ingress`.
+            hosts: names; others than those of the file count nothing.
+        """
+        wanted = None if hosts is None else set(hosts)
+        named = [each for each in self.guarantee if wanted is None or each.host in wanted]
+        return sum(getattr(each, direction) or 0.0 for each in named)
+
+
+def _check_limits(entry: HostGuarantee | Tenant, field: str) -> None:
+    for direction in DIRECTIONS:
+        least, most = getattr(entry, direction), getattr(entry, f"{direction}_limit")
+        if least is not None and most is not None and most < least:
+            raise problem(
+                f"{format_rate(most)} is below the guarantee of {format_rate(least)}",
+                "raise the limit, or lower the guarantee",
+                field=f"{field}.{direction}_limit",
+            )
+
+
+def read_guarantee(path: str | Path) -> Guarantee:
+    """Reads a `*.guarantee.toml`.
+
+    Raises:
+        FormatError: naming file, field and remedy.
+    """
+    return read_noun(Guarantee, path, parse_toml)

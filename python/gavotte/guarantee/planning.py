@@ -1,0 +1,124 @@
+"""Admission: whether every link of a network can carry all that is guaranteed over it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from gavotte.formats.guarantee import DIRECTIONS, Guarantee
+from gavotte.formats.names import unknown_host
+from gavotte.formats.network import Network
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+
+TOLERANCE = 0.01
+"""Share by which a sum may pass what a link can guarantee: measured rates are no surer than that."""
+
+
+@dataclass(frozen=True)
+class LinkSum:
+    """What is guaranteed over one link, in TCP goodput as the Network counts.
+
+    Attributes:
+        link: in words: `egress of vm0`, `up link of rack1`.
+        sum_bps: guarantees that may cross it at the same time.
+        rate_bps: what it carries.
+        capacity_bps: what of it may be guaranteed: `rate_bps` x (1 - headroom).
+    """
+
+    link: str
+    sum_bps: float
+    rate_bps: float
+    capacity_bps: float
+
+    @property
+    def over(self) -> bool:
+        """Whether it cannot keep them."""
+        return self.sum_bps > self.capacity_bps * (1 + TOLERANCE)
+
+    @property
+    def use(self) -> float:
+        """The sum as a share of what may be guaranteed."""
+        return self.sum_bps / self.capacity_bps
+
+
+@dataclass(frozen=True)
+class Admission:
+    """All links with guarantees, the fullest first, and the hosts of which the Network knows no limit."""
+
+    links: list[LinkSum]
+    unlimited: list[str]
+
+    @property
+    def over(self) -> list[LinkSum]:
+        """The links that cannot keep what is guaranteed over them."""
+        return [link for link in self.links if link.over]
+
+
+def plan(guarantee: Guarantee, network: Network) -> Admission:
+    """Adds up what is guaranteed over each link of a network.
+
+    A link may have to carry all guarantees of the hosts behind it, to whomever they send. A path has to carry at most
+    the lower of what its source may send and its target receive (hose model). Between hosts of one machine only their
+    path is loaded.
+
+    Args:
+        guarantee: wire rates; they are compared as the goodput that they carry.
+        network: caps, groups and pair rates; what it does not know limits nothing.
+
+    Raises:
+        GavotteError: for a host that the network does not have.
+    """
+    names = set(network.names)
+    for host in guarantee.hosts:
+        if host not in names:
+            raise unknown_host(host, network.names, "the network")
+    links: list[LinkSum] = []
+    known: set[str] = set()
+    for link, rate_bps, sum_bps, hosts in _links(guarantee, network):
+        if rate_bps is not None and sum_bps > 0:
+            links.append(LinkSum(link, sum_bps * GOODPUT_PER_WIRE, rate_bps, rate_bps * (1 - guarantee.headroom)))
+            known.update(hosts)
+    links.sort(key=lambda link: (-link.use, link.link))
+    return Admission(links, [host for host in guarantee.hosts if host not in known])
+
+
+def _links(guarantee: Guarantee, network: Network) -> Iterator[tuple[str, float | None, float, Collection[str]]]:
+    """Each link in words, its rate in goodput, what is guaranteed over it in wire bit/s, and whose that is."""
+    at = {host.name: host for host in network.hosts}
+    alone = {(way, host): _sum_bps(guarantee, way, {host}) for way in DIRECTIONS for host in guarantee.hosts}
+    for (way, host), sum_bps in alone.items():
+        yield f"{way} of {host}", getattr(at[host], f"{way}_bps"), sum_bps, {host}
+    members = _members(network)
+    for group in network.groups:
+        inside = members[group.name]
+        for word, rate_bps, direction in (("up", group.up_bps, "egress"), ("down", group.down_bps, "ingress")):
+            yield f"{word} link of {group.name}", rate_bps, _sum_bps(guarantee, direction, inside), inside
+    index = {name: place for place, name in enumerate(network.names)}
+    for source in guarantee.hosts:
+        for target in guarantee.hosts:
+            if source != target:
+                rate_bps = network.rate_bps[index[source]][index[target]]
+                lower_bps = min(alone["egress", source], alone["ingress", target])
+                yield f"path from {source} to {target}", rate_bps, lower_bps, {source, target}
+
+
+def _sum_bps(guarantee: Guarantee, direction: str, inside: Collection[str]) -> float:
+    """What hosts may have together: their own guarantees, and what their tenants' aggregates are above all of those."""
+    sum_bps = guarantee.sum_bps(direction, list(inside))
+    for tenant in guarantee.tenant:
+        total = getattr(tenant, direction)
+        if total is not None and not set(inside).isdisjoint(tenant.hosts):
+            sum_bps += total - guarantee.sum_bps(direction, tenant.hosts)
+    return sum_bps
+
+
+def _members(network: Network) -> dict[str, set[str]]:
+    """Of each group: its hosts and those of the groups below it."""
+    inside: dict[str, set[str]] = {group.name: set() for group in network.groups}
+    parents = {group.name: group.parent for group in network.groups}
+    for group in network.groups:
+        above: str | None = group.name
+        while above is not None:
+            inside[above].update(group.members)
+            above = parents[above]
+    return inside

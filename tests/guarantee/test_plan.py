@@ -1,0 +1,136 @@
+"""Admission: a link that cannot keep what is guaranteed over it is named, with both numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests import builders
+from tests.shell import gavotte
+
+from gavotte.errors import FormatError, GavotteError
+from gavotte.formats.guarantee import FORMAT, Guarantee, read_guarantee
+from gavotte.formats.network import write_network
+from gavotte.guarantee import plan
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+
+MBIT = 1e6 * GOODPUT_PER_WIRE
+"""A wire rate of 1 Mbit/s, as a Network counts it."""
+
+GROUPS = [
+    {"name": "rack0", "members": ["vm0", "vm1"], "up_bps": 200 * MBIT, "down_bps": 100 * MBIT, "parent": "pod"},
+    {"name": "pod", "members": ["vm2"], "up_bps": 150 * MBIT},
+]
+
+
+def text(*hosts: str, more: str = "", rates: str = 'egress = "45mbit"\ningress = "45mbit"') -> str:
+    entries = "".join(f'[[guarantee]]\nhost = "{host}"\n{rates}\n' for host in hosts)
+    return f'format = "{FORMAT}"\n{entries}{more}'
+
+
+def guarantee(tmp_path: Path, content: str) -> Guarantee:
+    path = tmp_path / "g.guarantee.toml"
+    path.write_text(content)
+    return read_guarantee(path)
+
+
+def test_each_link_has_its_sum(tmp_path: Path) -> None:
+    network = builders.network(4, 100 * MBIT, egress_bps=60 * MBIT, groups=GROUPS, sharing="groups")
+    found = plan(guarantee(tmp_path, text("vm0", "vm1", "vm2")), network)
+    sums = {link.link: round(link.sum_bps / MBIT) for link in found.links}
+    assert sums["egress of vm0"] == 45
+    assert sums["up link of rack0"] == sums["down link of rack0"] == 90
+    assert sums["up link of pod"] == 135
+    assert sums["path from vm0 to vm2"] == 45
+    assert "down link of pod" not in sums
+    assert found.over == []
+    assert found.unlimited == []
+
+
+def test_the_link_that_is_over_is_told(tmp_path: Path) -> None:
+    network = builders.network(4, None, groups=GROUPS)
+    (tmp_path / "g.guarantee.toml").write_text(text("vm0", "vm1", rates='egress = "45mbit"\ningress = "50mbit"'))
+    write_network(tmp_path / "n.network.json", network)
+    done = gavotte("guarantee", "plan", "g.guarantee.toml", "--network", "n.network.json", "--json", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: down link of rack0: guarantees sum to 95.6 Mbit/s, which is more than 86.1 Mbit/s, 90 % of its rate; "
+        "lower them, or place hosts elsewhere\n"
+    )
+    told = json.loads(done.stdout)
+    assert not told["admitted"]
+    assert told["over"] == ["down link of rack0"]
+    assert told["links"][0] == {
+        "link": "down link of rack0",
+        "sum_bps": pytest.approx(100 * MBIT),
+        "capacity_bps": pytest.approx(90 * MBIT),
+        "rate_bps": pytest.approx(100 * MBIT),
+        "over": True,
+    }
+
+
+def test_a_tenant_counts_where_one_of_its_hosts_is(tmp_path: Path) -> None:
+    network = builders.network(3, None, groups=[GROUPS[0] | {"parent": None}])
+    tenant = '[[tenant]]\nname = "a"\nhosts = ["vm0", "vm2"]\negress = "200mbit"\n'
+    found = plan(guarantee(tmp_path, text("vm0", "vm1", "vm2", more=tenant)), network)
+    sums = {link.link: link.sum_bps / MBIT for link in found.links}
+    assert sums["up link of rack0"] == pytest.approx(45 + 200 - 45)
+    assert sums["down link of rack0"] == pytest.approx(90)
+    assert [link.link for link in found.over] == ["up link of rack0"]
+    assert found.unlimited == ["vm2"]
+
+
+@given(st.lists(st.integers(1, 100), min_size=2, max_size=6), st.integers(50, 400), st.floats(0, 0.5))
+def test_what_is_admitted_fits_and_what_is_not_does_not(rates: list[int], up: int, headroom: float) -> None:
+    hosts = [f"vm{i}" for i in range(len(rates))]
+    entries = [{"host": host, "egress": f"{rate}mbit"} for host, rate in zip(hosts, rates, strict=True)]
+    wanted = Guarantee.model_validate({"format": FORMAT, "headroom": headroom, "guarantee": entries})
+    groups = [{"name": "rack", "members": hosts, "up_bps": up * MBIT}]
+    found = plan(wanted, builders.network(hosts, None, groups=groups))
+    assert bool(found.over) == (sum(rates) > up * (1 - headroom) * 1.01)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (text("vm0", "vm0"), "guarantee[1].host: `vm0` is already the name of guarantee[0]"),
+        (text("vm0", rates=""), "guarantee[0]: guarantees nothing"),
+        (
+            text("vm0", rates='egress = "9mbit"\negress_limit = "8mbit"'),
+            "guarantee[0].egress_limit: 8.00 Mbit/s is below",
+        ),
+        (text("vm0", more='[[tenant]]\nname = "a"\nhosts = ["vm1"]'), "`vm1` is no host with a guarantee"),
+        (
+            text("vm0", more="".join(f'[[tenant]]\nname = "{name}"\nhosts = ["vm0"]\n' for name in "ab")),
+            "tenant[1].hosts[0]: `vm0` is a host of tenant `a`",
+        ),
+        (
+            text("vm0", more='[[tenant]]\nname = "a"\nhosts = ["vm0"]\negress = "9mbit"'),
+            "tenant[0].egress: 9.00 Mbit/s is below what its hosts have, 45.0 Mbit/s",
+        ),
+        (text("vm0") + "headroom = 0.1\n", "guarantee[0].headroom: "),
+        (text("vm0").replace("[[", 'mode = "dctcp"\n[[', 1), "mode"),
+        (text("vm0").replace("[[", "headroom = 1\n[[", 1), "headroom"),
+    ],
+)
+def test_what_makes_no_sense_is_named(tmp_path: Path, content: str, said: str) -> None:
+    with pytest.raises(FormatError) as raised:
+        guarantee(tmp_path, content)
+    assert said in str(raised.value)
+
+
+def test_a_host_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(GavotteError, match="the network has no host `vm9`; did you mean"):
+        plan(guarantee(tmp_path, text("vm9")), builders.network(3))
+
+
+def test_a_network_that_knows_nothing_is_said_to(tmp_path: Path) -> None:
+    (tmp_path / "g.guarantee.toml").write_text(text("vm0", "vm1"))
+    write_network(tmp_path / "n.network.json", builders.network(2))
+    done: Any = gavotte("guarantee", "plan", "g.guarantee.toml", "--network", "n.network.json", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "warning: the network knows no limit of vm0" in done.stderr
