@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,12 @@ SMALL_CLOUD = builders.topology(
     switches=["core", {"name": "tor0", "up": "1gbit"}],
     machine=[{"name": "pm0", "switch": "tor0", "rate": "1gbit", "machine_rate": "2gbit"}],
 )
+
+
+def pytest_configure() -> None:
+    # A shell starts what runs in its background with Ctrl-C ignored, and programs inherit that: no tcpdump would end.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
