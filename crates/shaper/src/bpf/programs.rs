@@ -1,0 +1,366 @@
+//! The classifiers: one for what leaves an interface, one for what enters, one for a port of a switch.
+//!
+//! All of them look at IPv4 only, find the pair of a packet by its two addresses and pass every packet on.
+//! A packet of several segments counts as that many, with the headers that each of them will have.
+
+use crate::bpf::assembler::Op::{Add, And, Arsh, Div, Lsh, Mov, Mul, Or, Rsh, Sub};
+use crate::bpf::assembler::Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
+use crate::bpf::assembler::When::{Equal, Greater, Less, NotEqual, SignedGreater, SignedLess};
+use crate::bpf::assembler::Width::{Double, Half, Word};
+use crate::bpf::assembler::{Assembler, Reg};
+
+/// Words of an entry that counts what leaves.
+pub(crate) mod out {
+    pub(crate) const PACKETS: usize = 0;
+    pub(crate) const BYTES: usize = 1;
+    /// Packets that found their class's queue full.
+    pub(crate) const DROPPED: usize = 2;
+    /// What waits in the class, by reckoning; when that was; bytes that leave it per second (0 = nobody reckons); and
+    /// the most that may wait.
+    pub(crate) const LEVEL: usize = 3;
+    pub(crate) const LAST_NS: usize = 4;
+    pub(crate) const DRAIN: usize = 5;
+    pub(crate) const ROOM: usize = 6;
+    pub(crate) const WORDS: usize = 7;
+}
+
+/// Words of an entry that counts what arrives.
+pub(crate) mod arrived {
+    pub(crate) const PACKETS: usize = 0;
+    pub(crate) const BYTES: usize = 1;
+    /// The number that the next packet should have, widened from 16 bits.
+    pub(crate) const NEXT: usize = 2;
+    /// The number of the first packet, plus 65536; 0 before it.
+    pub(crate) const FIRST: usize = 3;
+    pub(crate) const CE: usize = 4;
+    pub(crate) const WOULD_MARK: usize = 5;
+    pub(crate) const WORDS: usize = 6;
+}
+
+/// Words of a phantom queue.
+pub(crate) mod phantom {
+    pub(crate) const LEVEL: usize = 0;
+    pub(crate) const LAST_NS: usize = 1;
+    /// Bytes that leave it per second; 0 = there is none.
+    pub(crate) const DRAIN: usize = 2;
+    pub(crate) const THRESHOLD: usize = 3;
+    pub(crate) const MARKED: usize = 4;
+    pub(crate) const PACKETS: usize = 5;
+    pub(crate) const WORDS: usize = 6;
+}
+
+/// Descriptors of the maps that a program uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Maps {
+    pub(crate) pairs: i32,
+    pub(crate) out: i32,
+    pub(crate) arrived: i32,
+    pub(crate) phantom: i32,
+}
+
+const LOOK_UP: i32 = 1;
+const KTIME: i32 = 5;
+const STORE_BYTES: i32 = 9;
+const L3_CHECKSUM: i32 = 10;
+const SET_CE: i32 = 97;
+
+const CTX_LEN: i16 = 0;
+const CTX_PROTOCOL: i16 = 16;
+const CTX_PRIORITY: i16 = 32;
+const CTX_DATA: i16 = 76;
+const CTX_DATA_END: i16 = 80;
+const CTX_GSO_SEGS: i16 = 164;
+
+const ETHERNET: i16 = 14;
+const HEADERS: i32 = 34;
+const ID: i16 = ETHERNET + 4;
+const FRAGMENT: i16 = ETHERNET + 6;
+const CHECKSUM: i32 = ETHERNET as i32 + 10;
+const ADDRESSES: i16 = ETHERNET + 12;
+/// Ethernet, IPv4 and TCP headers, which every segment but the first brings again.
+const AGAIN_BYTES: i32 = 54;
+
+// The frame.
+const KEY: i16 = -8;
+const INDEX: i16 = -12;
+const PIECE: i16 = -16;
+const ID_RAW: i16 = -24;
+const TOS_RAW: i16 = -32;
+const FRAGMENTED: i16 = -40;
+const MARKED: i16 = -48;
+
+/// Let the packet go on to whatever filter is next.
+const PASS: i32 = -1;
+const DROP: i32 = 2;
+const NOT_A_FRAGMENT: i32 = 0x3fff;
+const ECN: i32 = 3;
+const ECT_1: i32 = 1;
+const ECT_0: i32 = 2;
+const CE: i32 = 3;
+
+fn word(index: usize) -> i16 {
+    8 * index as i16
+}
+
+/// Leaves the context in R6, segments in R8, bytes in R9 and the header's fields in the frame.
+fn read(program: &mut Assembler) {
+    program
+        .op(Mov, R6, R1)
+        .load(Word, R2, R6, CTX_PROTOCOL)
+        .big_endian(R2, 16)
+        .jump_value(NotEqual, R2, 0x0800, "pass")
+        .load(Word, R7, R6, CTX_DATA)
+        .load(Word, R8, R6, CTX_DATA_END)
+        .op(Mov, R2, R7)
+        .op_value(Add, R2, HEADERS)
+        .jump(Greater, R2, R8, "pass")
+        .load(Word, R2, R7, ADDRESSES)
+        .store(Word, R10, KEY, R2)
+        .load(Word, R2, R7, ADDRESSES + 4)
+        .store(Word, R10, KEY + 4, R2)
+        .load(Half, R2, R7, ID)
+        .store(Double, R10, ID_RAW, R2)
+        .load(Half, R2, R7, ETHERNET)
+        .store(Double, R10, TOS_RAW, R2)
+        .load(Half, R2, R7, FRAGMENT)
+        .big_endian(R2, 16)
+        .op_value(And, R2, NOT_A_FRAGMENT)
+        .store(Double, R10, FRAGMENTED, R2)
+        .load(Word, R8, R6, CTX_GSO_SEGS)
+        .jump_value(NotEqual, R8, 0, "segments")
+        .op_value(Mov, R8, 1)
+        .label("segments")
+        .load(Word, R9, R6, CTX_LEN)
+        .op(Mov, R2, R8)
+        .op_value(Sub, R2, 1)
+        .op_value(Mul, R2, AGAIN_BYTES)
+        .op(Add, R9, R2);
+}
+
+/// R0 = the entry of `map` with the number in `INDEX`.
+fn entry(program: &mut Assembler, map: i32) {
+    program
+        .load_map(R1, map)
+        .op(Mov, R2, R10)
+        .op_value(Add, R2, INDEX.into())
+        .call(LOOK_UP)
+        .jump_value(Equal, R0, 0, "pass");
+}
+
+/// R0 = the pair's place and class.
+fn pair(program: &mut Assembler, maps: Maps) {
+    program
+        .load_map(R1, maps.pairs)
+        .op(Mov, R2, R10)
+        .op_value(Add, R2, KEY.into())
+        .call(LOOK_UP)
+        .jump_value(Equal, R0, 0, "pass")
+        .load(Word, R1, R0, 0)
+        .store(Word, R10, INDEX, R1);
+}
+
+/// Writes 16 bits of the IPv4 header, and its checksum: `from` is a slot of the frame that holds what is there, `to` a
+/// register with what shall be, both as they lie in the packet.
+fn rewrite(program: &mut Assembler, at: i16, from: i16, to: Reg) {
+    program
+        .store(Half, R10, PIECE, to)
+        .op(Mov, R4, to)
+        .op(Mov, R1, R6)
+        .op_value(Mov, R2, CHECKSUM)
+        .load(Double, R3, R10, from)
+        .op_value(Mov, R5, 2)
+        .call(L3_CHECKSUM)
+        .op(Mov, R1, R6)
+        .op_value(Mov, R2, at.into())
+        .op(Mov, R3, R10)
+        .op_value(Add, R3, PIECE.into())
+        .op_value(Mov, R4, 2)
+        .op_value(Mov, R5, 0)
+        .call(STORE_BYTES);
+}
+
+/// Turns the ECN field `from` into `to`, when it is that.
+fn recolour(program: &mut Assembler, from: i32, to: i32) {
+    program
+        .load(Double, R7, R10, TOS_RAW)
+        .big_endian(R7, 16)
+        .op(Mov, R2, R7)
+        .op_value(And, R2, ECN)
+        .jump_value(NotEqual, R2, from, "coloured")
+        .op_value(And, R7, !ECN & 0xffff)
+        .op_value(Or, R7, to)
+        .big_endian(R7, 16);
+    rewrite(program, ETHERNET, TOS_RAW, R7);
+    program.label("coloured");
+}
+
+/// What leaves: sets the pair's class as priority, drops what its queue would have no room for, counts and numbers the rest. `ect` makes what is not ECN-capable ECT(1), so that
+/// switches mark it; [`ingress`] takes that back.
+pub(crate) fn egress(maps: Maps, major: u32, ect: bool) -> Vec<[u8; 8]> {
+    let mut program = Assembler::default();
+    read(&mut program);
+    // What bears a class already is the agents' own talk.
+    program
+        .load(Word, R2, R6, CTX_PRIORITY)
+        .op_value(Rsh, R2, 16)
+        .jump_value(Equal, R2, major as i32, "pass");
+    pair(&mut program, maps);
+    program.load(Word, R1, R0, 4).store(Word, R6, CTX_PRIORITY, R1);
+    entry(&mut program, maps.out);
+    program
+        .op(Mov, R7, R0)
+        .load(Double, R1, R7, word(out::DRAIN))
+        .jump_value(Equal, R1, 0, "fits");
+    drain(&mut program, [out::LAST_NS, out::DRAIN, out::LEVEL]);
+    program
+        .store(Double, R7, word(out::LEVEL), R4)
+        .op(Add, R4, R9)
+        .load(Double, R5, R7, word(out::ROOM))
+        .jump(Greater, R4, R5, "full")
+        .store(Double, R7, word(out::LEVEL), R4)
+        .label("fits")
+        .add_atomic(R7, word(out::BYTES), R9)
+        .load(Double, R1, R10, FRAGMENTED)
+        .jump_value(NotEqual, R1, 0, "numbered")
+        .fetch_add(R7, word(out::PACKETS), R8)
+        .op(Mov, R7, R8)
+        .big_endian(R7, 16);
+    rewrite(&mut program, ID, ID_RAW, R7);
+    program.label("numbered");
+    if ect {
+        recolour(&mut program, 0, ECT_1);
+    }
+    program
+        .label("pass")
+        .exit(PASS)
+        .label("full")
+        .add_atomic(R7, word(out::DROPPED), R8)
+        .exit(DROP);
+    program.finish()
+}
+
+/// R4 = what is left of a queue that drains, in the entry at R7: the words of its last time, drain and level.
+fn drain(program: &mut Assembler, [last_ns, drain, level]: [usize; 3]) {
+    program
+        .call(KTIME)
+        .load(Double, R1, R7, word(last_ns))
+        .store(Double, R7, word(last_ns), R0)
+        .op(Mov, R2, R0)
+        .op(Sub, R2, R1)
+        // Another processor may have been here later.
+        .jump_value(SignedGreater, R2, -1, "forward")
+        .op_value(Mov, R2, 0)
+        .label("forward")
+        .jump_value(Less, R2, 1_000_000_000, "recent")
+        .op_value(Mov, R2, 1_000_000_000)
+        .label("recent")
+        .load(Double, R3, R7, word(drain))
+        .op(Mul, R3, R2)
+        .op_value(Div, R3, 1_000_000_000)
+        .load(Double, R4, R7, word(level))
+        .op(Sub, R4, R3)
+        .jump_value(SignedGreater, R4, -1, "drained")
+        .op_value(Mov, R4, 0)
+        .label("drained");
+}
+
+/// Puts the packet through the phantom queue: `MARKED` = 1 when it found too much there.
+fn queue(program: &mut Assembler, maps: Maps) {
+    program
+        .store_value(Double, R10, MARKED, 0)
+        .store_value(Word, R10, INDEX, 0);
+    entry(program, maps.phantom);
+    program
+        .op(Mov, R7, R0)
+        .load(Double, R1, R7, word(phantom::DRAIN))
+        .jump_value(Equal, R1, 0, "queued")
+        .add_atomic(R7, word(phantom::PACKETS), R8);
+    drain(program, [phantom::LAST_NS, phantom::DRAIN, phantom::LEVEL]);
+    program
+        .op(Add, R4, R9)
+        .load(Double, R5, R7, word(phantom::THRESHOLD))
+        .jump(SignedLess, R4, R5, "short")
+        .store_value(Double, R10, MARKED, 1)
+        .add_atomic(R7, word(phantom::MARKED), R8)
+        // A queue is only so long: what does not fit is forgotten, as a switch would drop it.
+        .op_value(Lsh, R5, 1)
+        .jump(SignedLess, R4, R5, "short")
+        .op(Mov, R4, R5)
+        .label("short")
+        .store(Double, R7, word(phantom::LEVEL), R4)
+        .label("queued");
+}
+
+/// Sets CE when the packet is marked and its ECN field compares so to `code`.
+fn mark(program: &mut Assembler, skip_when: crate::bpf::assembler::When, code: i32) {
+    program
+        .load(Double, R1, R10, MARKED)
+        .jump_value(Equal, R1, 0, "unmarked")
+        .load(Double, R1, R10, TOS_RAW)
+        .big_endian(R1, 16)
+        .op_value(And, R1, ECN)
+        .jump_value(skip_when, R1, code, "unmarked")
+        .op(Mov, R1, R6)
+        .call(SET_CE)
+        .label("unmarked");
+}
+
+/// What arrives: counts bytes, packets, gaps in the numbers, CE; puts all of it through a phantom queue, whose marks are
+/// counted whether the packet can bear CE or not. ECT(0) is turned into CE, and ECT(1) back into what it was when `ect`.
+pub(crate) fn ingress(maps: Maps, ect: bool) -> Vec<[u8; 8]> {
+    let mut program = Assembler::default();
+    read(&mut program);
+    queue(&mut program, maps);
+    mark(&mut program, NotEqual, ECT_0);
+    if ect {
+        recolour(&mut program, ECT_1, 0);
+    }
+    pair(&mut program, maps);
+    entry(&mut program, maps.arrived);
+    program
+        .op(Mov, R7, R0)
+        .add_atomic(R7, word(arrived::BYTES), R9)
+        .load(Double, R1, R10, TOS_RAW)
+        .big_endian(R1, 16)
+        .op_value(And, R1, ECN)
+        .jump_value(NotEqual, R1, CE, "unhurt")
+        .add_atomic(R7, word(arrived::CE), R8)
+        .label("unhurt")
+        .load(Double, R1, R10, MARKED)
+        .jump_value(Equal, R1, 0, "spared")
+        .add_atomic(R7, word(arrived::WOULD_MARK), R8)
+        .label("spared")
+        .load(Double, R1, R10, FRAGMENTED)
+        .jump_value(NotEqual, R1, 0, "pass")
+        .load(Double, R1, R10, ID_RAW)
+        .big_endian(R1, 16)
+        .load(Double, R2, R7, word(arrived::FIRST))
+        .jump_value(NotEqual, R2, 0, "started")
+        .op_value(Add, R1, 1 << 16)
+        .store(Double, R7, word(arrived::FIRST), R1)
+        .store(Double, R7, word(arrived::NEXT), R1)
+        .label("started")
+        .add_atomic(R7, word(arrived::PACKETS), R8)
+        // How far it is ahead, as 16 bits with a sign: an overtaken packet is behind.
+        .load(Double, R2, R7, word(arrived::NEXT))
+        .op(Add, R1, R8)
+        .op(Sub, R1, R2)
+        .op_value(Lsh, R1, 48)
+        .op_value(Arsh, R1, 48)
+        .jump_value(SignedLess, R1, 1, "pass")
+        .op(Add, R2, R1)
+        .store(Double, R7, word(arrived::NEXT), R2)
+        .label("pass")
+        .exit(PASS);
+    program.finish()
+}
+
+/// A port of a switch: a phantom queue that sets CE on whatever is ECN-capable.
+pub(crate) fn port(maps: Maps) -> Vec<[u8; 8]> {
+    let mut program = Assembler::default();
+    read(&mut program);
+    queue(&mut program, maps);
+    mark(&mut program, Equal, 0);
+    program.label("pass").exit(PASS);
+    program.finish()
+}

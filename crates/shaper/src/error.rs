@@ -1,0 +1,44 @@
+//! What can go wrong between this crate and the kernel.
+
+use std::io;
+
+use thiserror::Error;
+
+/// Why the data path of a host could not be set up, changed or read.
+#[derive(Debug, Error)]
+pub enum ShaperError {
+    /// The kernel refused a request.
+    #[error("{what}: {source}")]
+    Kernel {
+        /// What was being done.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The interface has a root queueing discipline that somebody else put there.
+    #[error("{device} has a root qdisc `{kind}` of its own; remove it with `tc qdisc del dev {device} root`")]
+    Occupied {
+        /// The interface.
+        device: String,
+        /// The kind of qdisc.
+        kind: String,
+    },
+    /// There is no such interface, or no route over one.
+    #[error("{0}")]
+    Device(String),
+    /// Another process shapes in this network namespace.
+    #[error("another agent on this host keeps guarantees already")]
+    Claimed,
+    /// More pairs than the maps have room for.
+    #[error("at most {0} pairs on one interface")]
+    Full(u32),
+}
+
+impl ShaperError {
+    pub(crate) fn kernel(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Kernel {
+            what: what.into(),
+            source,
+        }
+    }
+}

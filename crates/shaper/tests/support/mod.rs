@@ -1,0 +1,142 @@
+//! Three network namespaces in a row, with a bottleneck in the middle, held by one thread each. They end with the test.
+
+#![allow(unreachable_pub)]
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use nix::sched::{CloneFlags, unshare};
+
+/// The sending host.
+pub const LEFT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+/// The receiving host.
+pub const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+
+static NAMES: AtomicU32 = AtomicU32::new(0);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A thread that lives in a network namespace of its own.
+pub struct Place {
+    jobs: mpsc::Sender<Job>,
+    thread: Option<thread::JoinHandle<()>>,
+    thread_id: i32,
+}
+
+impl Place {
+    fn new() -> Self {
+        let (jobs, todo) = mpsc::channel::<Job>();
+        let (told, thread_id) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNET).expect("these tests need root");
+            told.send(nix::unistd::gettid().as_raw()).unwrap();
+            for job in todo {
+                job();
+            }
+        });
+        Self {
+            jobs,
+            thread: Some(thread),
+            thread_id: thread_id.recv().unwrap(),
+        }
+    }
+
+    /// Runs something there and waits for its answer.
+    pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        let (told, answer) = mpsc::channel();
+        let work = Box::new(move || {
+            let _ = told.send(job());
+        });
+        self.jobs.send(work).unwrap();
+        answer.recv().expect("the job panicked")
+    }
+
+    /// Runs one program with blanks between its arguments, and gives what it says.
+    pub fn shell(&self, line: &str) -> String {
+        let line = line.to_owned();
+        self.run(move || {
+            let mut words = line.split_whitespace();
+            let output = Command::new(words.next().unwrap()).args(words).output().unwrap();
+            assert!(
+                output.status.success(),
+                "{line}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            String::from_utf8(output.stdout).unwrap()
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.jobs = mpsc::channel().0;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Two hosts and the bridge between them, whose port towards `right` a test may narrow.
+pub struct Row {
+    /// Sends.
+    pub left: Place,
+    /// Bridges; its port `out` leads to `right`.
+    pub middle: Place,
+    /// Receives.
+    pub right: Place,
+}
+
+/// Whether this process may make network namespaces.
+pub fn allowed() -> bool {
+    let able = thread::spawn(|| unshare(CloneFlags::CLONE_NEWNET).is_ok())
+        .join()
+        .unwrap();
+    if !able {
+        eprintln!("skipped: needs root");
+    }
+    able
+}
+
+impl Row {
+    /// Wires them.
+    pub fn new() -> Self {
+        let row = Self {
+            left: Place::new(),
+            middle: Place::new(),
+            right: Place::new(),
+        };
+        let number = NAMES.fetch_add(1, Ordering::Relaxed);
+        row.middle.shell("ip link add name bridge type bridge");
+        row.middle.shell("ip link set dev bridge up");
+        for (place, port, address) in [(&row.left, "in", LEFT), (&row.right, "out", RIGHT)] {
+            let name = format!("gv{number}{port}");
+            row.middle
+                .shell(&format!("ip link add name {port} type veth peer name {name}"));
+            // Moves the other end into the host's namespace, which has no name but a thread.
+            row.middle
+                .shell(&format!("ip link set dev {name} netns {}", place.thread_id));
+            row.middle.shell(&format!("ip link set dev {port} master bridge up"));
+            place.shell(&format!("ip link set dev {name} name eth0"));
+            place.shell("ip link set lo up");
+            place.shell(&format!("ip addr add {address}/24 dev eth0"));
+            place.shell("ip link set eth0 up");
+        }
+        // Fills the neighbour tables.
+        for _ in 0..50 {
+            let heard = row.left.run(|| {
+                let socket = UdpSocket::bind((LEFT, 0)).unwrap();
+                socket.send_to(b"x", (RIGHT, 9)).is_ok()
+            });
+            thread::sleep(Duration::from_millis(20));
+            let known = row.left.shell("ip neigh show to 10.77.0.2");
+            if heard && known.contains("lladdr") {
+                break;
+            }
+        }
+        row
+    }
+}
