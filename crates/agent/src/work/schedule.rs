@@ -1,16 +1,18 @@
-//! Runs a schedule: round after round, the agent sends its probe and takes part as receiver at the same time.
+//! Runs a schedule: round after round, the agent sends its probes and takes part as receiver at the same time.
 //!
 //! A probe that fails is answered with its error and the schedule goes on.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tonic::Status;
 use tracing::{Instrument, debug, info, info_span};
 
-use crate::contract::agents::{Failure, MeasureRequest, Probe, ProbeReply};
+use crate::contract::agents::{Failure, MeasureRequest, Probe, ProbeReply, probe::Kind as Asked};
 use crate::contract::data::hello::Work;
 use crate::error::WorkError;
 use crate::hold::Hold;
@@ -37,7 +39,7 @@ pub struct Schedule {
 
 #[derive(Debug, Default)]
 struct Turn {
-    probe: Option<Probe>,
+    probes: Vec<Probe>,
     sources: Vec<String>,
 }
 
@@ -55,10 +57,15 @@ impl Schedule {
         }
         for probe in request.probes {
             let turn = turns.entry(probe.round).or_default();
-            if turn.probe.is_some() {
-                return Err(format!("two probes in round {}", probe.round));
+            // Trains share one socket and one time line; streams stand beside each other as a shuffle's do.
+            let bulk = |probe: &Probe| matches!(probe.kind, Some(Asked::Bulk(_)));
+            if turn.probes.iter().any(|other| other.peer == probe.peer) {
+                return Err(format!("two probes to `{}` in round {}", probe.peer, probe.round));
             }
-            turn.probe = Some(probe);
+            if !turn.probes.is_empty() && !(bulk(&probe) && turn.probes.iter().all(bulk)) {
+                return Err(format!("two probes in round {}, and not all of them bulk", probe.round));
+            }
+            turn.probes.push(probe);
         }
         for expect in request.receives {
             turns.entry(expect.round).or_default().sources.push(expect.peer);
@@ -89,12 +96,18 @@ pub async fn run(
     for (round, turn) in schedule.turns {
         hold.rounds.enter(round, &turn.sources);
         let sending = async {
-            let Some(probe) = turn.probe else { return true };
-            let span = info_span!("probe", round, peer = probe.peer);
-            let reply = answer(&plane, &hold, &probe, schedule.wait, start)
-                .instrument(span)
-                .await;
-            replies.send(Ok(reply)).await.is_ok()
+            let mut probes = JoinSet::new();
+            for probe in turn.probes {
+                let (plane, hold) = (Arc::clone(&plane), Arc::clone(&hold));
+                let span = info_span!("probe", round, peer = probe.peer);
+                probes.spawn(async move { answer(&plane, &hold, &probe, schedule.wait, start).await }.instrument(span));
+            }
+            let mut listened = true;
+            while let Some(reply) = probes.join_next().await {
+                let Ok(reply) = reply else { continue };
+                listened &= replies.send(Ok(reply)).await.is_ok();
+            }
+            listened
         };
         let receiving = hold.during(async {
             hold.rounds.received(schedule.wait).await;
@@ -141,7 +154,7 @@ async fn run_probe(
     wait: Duration,
     reply: &mut ProbeReply,
 ) -> Result<(), WorkError> {
-    let peer = hold.peers.get(&probe.peer)?;
+    let peer = target(plane, hold, probe)?;
     let plain = Call {
         plane,
         hold,
@@ -183,6 +196,15 @@ async fn run_probe(
     result
 }
 
+/// Where a probe goes. A bulk probe to the agent itself crosses loopback; no other kind makes sense there.
+fn target(plane: &Plane, hold: &Hold, probe: &Probe) -> Result<SocketAddr, WorkError> {
+    if probe.peer == hold.name && matches!(probe.kind, Some(Asked::Bulk(_))) {
+        Ok(plane.own())
+    } else {
+        hold.peers.get(&probe.peer)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,10 +238,48 @@ mod tests {
         let turns: Vec<_> = schedule
             .turns
             .iter()
-            .map(|(round, turn)| (*round, turn.probe.is_some(), turn.sources.len()))
+            .map(|(round, turn)| (*round, turn.probes.len(), turn.sources.len()))
             .collect();
-        assert_eq!(turns, [(0, true, 0), (2, true, 2), (3, false, 1)]);
+        assert_eq!(turns, [(0, 1, 0), (2, 1, 2), (3, 0, 1)]);
         assert_eq!(schedule.wait, DEFAULT_WAIT);
+    }
+
+    #[test]
+    fn streams_to_several_peers_share_a_round_but_trains_do_not() {
+        let to = |peer: &str, kind| Probe {
+            round: 0,
+            peer: peer.into(),
+            kind: Some(kind),
+        };
+        let bulk = || Asked::Bulk(crate::contract::agents::Bulk::default());
+        let train = || Asked::GatedTrain(crate::contract::agents::GatedTrain::default());
+        let schedule = |probes| {
+            Schedule::new(MeasureRequest {
+                probes,
+                ..request(&[], &[], 1)
+            })
+        };
+        assert_eq!(
+            schedule(vec![to("b", bulk()), to("c", bulk())]).unwrap().turns[&0]
+                .probes
+                .len(),
+            2
+        );
+        assert!(
+            schedule(vec![to("b", bulk()), to("b", bulk())])
+                .unwrap_err()
+                .contains("two probes to `b`")
+        );
+        assert!(
+            schedule(vec![to("b", bulk()), to("c", train())])
+                .unwrap_err()
+                .contains("not all of them bulk")
+        );
+        assert!(
+            schedule(vec![to("b", train()), to("c", train())])
+                .unwrap_err()
+                .contains("not all of them bulk")
+        );
     }
 
     #[test]
