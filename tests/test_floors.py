@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "python" / "gavotte"
 ROOMS = {
+    "campaign",
     "collective",
     "export",
     "guarantee",

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from gavotte.cli import output
 from gavotte.cli.verbs import app
 
-GROUPS = ("lab", "hosts", "history", "profile", "transfers", "guarantee")
+GROUPS = ("lab", "hosts", "history", "profile", "transfers", "guarantee", "campaign")
 PASS_THROUGH = ("lab exec", "lab run")
 """Their output is that of the command that they run."""
 RANDOM = {"demo", "measure", "measure sharing", "measure calibrate", "model", "place", "sequence"}

@@ -13,13 +13,14 @@ from gavotte.agents.sources import from_mpi, from_ssh_config
 from gavotte.errors import GavotteError
 from gavotte.formats.app import read_app, write_app
 from gavotte.formats.byte_matrix import read_byte_matrix
+from gavotte.formats.campaign import read_campaign
 from gavotte.formats.collective import read_collective
 from gavotte.formats.guarantee import read_guarantee
 from gavotte.formats.history import read_history, write_history
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import read_network, write_network
 from gavotte.formats.placement import read_placement, write_placement
-from gavotte.formats.record import read_records
+from gavotte.formats.record import read_records, read_samples
 from gavotte.formats.topology import read_topology
 from gavotte.lab.state import new_record, read_state
 from gavotte.measure.journal import Journal
@@ -63,6 +64,13 @@ COMMANDS = (
     "measure sharing h.npz --hosts i.hosts.toml --dry-run",
     "measure --hosts i.hosts.toml -o j.npz --resume",
     "schema app",
+    "campaign plan c.campaign.toml --json",
+    "campaign run c.campaign.toml -o s.jsonl --resume --dry-run",
+    "campaign report s.jsonl -o out.html",
+    "campaign report s.jsonl -o out.md",
+    "campaign compare s.jsonl s.jsonl",
+    "campaign export s.jsonl -o out.parquet",
+    "campaign import o.osmef.json -o out.jsonl",
 )
 """Each reads files of `write`; one of them is damaged."""
 
@@ -121,6 +129,27 @@ def write(folder: Path) -> None:
     (folder / "r.mpiP").write_text(_REPORT)
     record = {"format": "gavotte/record/1", "kind": "run", "metric": "completion_s", "value": 1.5, "time_s": 1.0}
     (folder / "r.jsonl").write_text("".join(json.dumps(record | {"value": value}) + "\n" for value in range(3)))
+    samples = [
+        record
+        | {
+            "kind": "campaign",
+            "campaign": "c",
+            "scenario": "near",
+            "repetition": n,
+            "sample": f"near/r{n}",
+            "unit": "bit/s",
+        }
+        | {"metric": "capacity_bps", "source": "h0", "target": "h1", "connections": 2, "connection_bps": [1.0, 2.0 + n]}
+        | {"metrics": {"jain": {"value": 0.9, "unit": ""}, "distance": {"value": 2.0, "unit": "edges"}}, "low": 1.0}
+        | {
+            "metadata": {"before": {"h0": {"kernel": "Linux", "load_1min": 3.0, "cpus": 2}}, "after": {}},
+            "value": 1e8 + n,
+        }
+        for n in range(3)
+    ]
+    (folder / "s.jsonl").write_text("".join(json.dumps(each) + "\n" for each in samples))
+    (folder / "c.campaign.toml").write_text(_CAMPAIGN)
+    (folder / "o.osmef.json").write_text(json.dumps(_OSMEF))
     (folder / "b.csv").write_text("source,target,bytes\nh0,h1,100\nh1,h2,200\n")
     (folder / "config.txt").write_text(
         "Host h0\n  HostName 10.0.0.1\n  Port 22\nInclude nowhere/*.conf\nHost *\n  User me\n"
@@ -196,6 +225,64 @@ Statistics of rank: 1
 """
 
 
+_CAMPAIGN = """format = "gavotte/campaign/1"
+name = "c"
+seed = 1
+order = "blocked"
+repetitions = 2
+seconds = 0.5
+[driver]
+kind = "lab"
+topology = "t.topology.toml"
+tenants = { red = ["h0"], blue = ["h2"] }
+[[flavour]]
+name = "half"
+cpus = 0.5
+[[scenario]]
+name = "near"
+kind = "pair"
+source = ["h0"]
+target = ["h1", "h2"]
+connections = [1, 10]
+flavours = ["half"]
+background = [{ source = "h3", target = "h0", connections = 2 }]
+[[scenario]]
+name = "all"
+kind = "all-to-all"
+source = ["h0", "h1", "h2"]
+engine = "iperf3"
+[stop]
+relative_half_width = 0.05
+most_repetitions = 4
+[budget]
+seconds = 5000
+bytes = "1000gb"
+"""
+
+_OSMEF = {
+    "btc": {
+        "conn_1": {"rx": {"rate_Mbps": "941.4", "cpu": "5%"}, "tx": {"retrans": "0", "rtt_ms": "0.2", "cpu": "4%"}}
+    },
+    "time": 1374580149.1,
+    "senders": "me@10.0.0.1",
+    "receiver": "me@10.0.0.2",
+    "state_sender": {"kernel_version": "3.2", "load_1": "0.08"},
+}
+
+
+def _samples(path: str) -> object:
+    from gavotte.campaign.journal import sound_bytes
+
+    sound_bytes(path)
+    return read_samples(path)
+
+
+def _osmef(path: str) -> object:
+    from gavotte.campaign import read_osmef
+
+    return read_osmef([path])
+
+
 def reader_of(name: str) -> Callable[[str], object]:
     """What reads a file that `write` made."""
     return next(reader for ending, reader in _READERS.items() if name.endswith(ending))
@@ -217,7 +304,10 @@ _READERS: dict[str, Callable[[str], object]] = {
     ".guarantee.toml": read_guarantee,
     ".partial": _journal,
     ".tree.json": read_collective,
+    "s.jsonl": _samples,
     ".jsonl": read_records,
+    ".campaign.toml": read_campaign,
+    ".osmef.json": _osmef,
     "m.txt": from_mpi,
     "k.txt": read_tasks,
     "config.txt": lambda path: from_ssh_config("*", file=path),

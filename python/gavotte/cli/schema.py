@@ -13,7 +13,8 @@ def schema(
     noun: Annotated[
         str,
         typer.Argument(
-            help="hosts, topology, network, app, placement, collective, guarantee or record.", metavar="NOUN"
+            help="hosts, topology, network, app, placement, collective, guarantee, campaign, record or sample.",
+            metavar="NOUN",
         ),
     ],
 ) -> None:

@@ -60,6 +60,7 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("transfers", "queue.transfers", ""),
     ("guarantee", "guarantee.guarantee", ""),
     ("simulate", "simulate.simulate", "cloud.topology.toml flows.csv -o finish.csv"),
+    ("campaign", "campaign.campaign", ""),
     ("report", "report.report", "--network cloud.network.json -o cloud.html"),
     ("schema", "schema.schema", "topology"),
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from gavotte.errors import FormatError
 from gavotte.formats.reading import Emitted, parse_json, read_text, validate, write_text
@@ -29,6 +31,83 @@ class Record(Emitted):
     value: float
     time_s: float
     labels: dict[str, str | int | float | bool | None] = {}
+
+
+class Quantity(Emitted):
+    """A value beside the one that a Sample is about.
+
+    Attributes:
+        value: in the unit; None = it could not be measured.
+        unit: of the value; empty = a plain number.
+    """
+
+    value: float | None
+    unit: str = ""
+
+
+class Sample(Record):
+    """One sample of a campaign: a Record with its place in the plan, its interval and the state of its endpoints.
+
+    Attributes:
+        campaign: its name.
+        scenario: what was measured.
+        repetition: from 0.
+        sample: unique in the campaign, and the same in every run of one file and seed.
+        unit: of `value`.
+        low: lower end of the 95 % confidence interval of `value`; None = it has none.
+        high: upper end.
+        source: host that sent; several, joined by commas, when they sent at once.
+        target: host that received; several, joined by commas.
+        connections: TCP connections of each pair.
+        flavour: what the endpoints could use of processors; empty = all.
+        engine: who sent and counted.
+        seconds: how long it was to send.
+        connection_bps: each connection's own goodput, bit/s; empty where the engine tells of none.
+        metrics: what else was measured, by name.
+        metadata: `before` and `after`: host to what it told of itself; `versions`; `plan`: which plan it belongs to.
+    """
+
+    kind: str = "campaign"
+    campaign: str
+    scenario: str
+    repetition: Annotated[int, Field(ge=0)]
+    sample: Annotated[str, Field(min_length=1)]
+    unit: str
+    low: float | None = None
+    high: float | None = None
+    source: str
+    target: str
+    connections: Annotated[int, Field(ge=1)]
+    flavour: str = ""
+    engine: str = ""
+    seconds: float = 0.0
+    connection_bps: list[float] = []
+    metrics: dict[str, Quantity] = {}
+    metadata: dict[str, Any] = {}
+
+    @property
+    def cell(self) -> tuple[str, str, str, int, str]:
+        """What it is a repetition of."""
+        return (self.scenario, self.source, self.target, self.connections, self.flavour)
+
+
+def read_samples(path: str | Path) -> list[Sample]:
+    """Reads the samples of a campaign from its `*.jsonl`.
+
+    Raises:
+        FormatError: naming file, line, field and remedy; for a `sample` that stands twice, too.
+    """
+    found: dict[str, Sample] = {}
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if not line.strip():
+            continue
+        sample = validate(Sample, parse_json(line, f"{path}:{number}"), f"{path}:{number}")
+        if sample.sample in found:
+            raise FormatError(
+                f"{path}:{number}", "sample", f"`{sample.sample}` stands twice", "remove one of its lines"
+            )
+        found[sample.sample] = sample
+    return list(found.values())
 
 
 def read_records(path: str | Path) -> list[Record]:

@@ -7,12 +7,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from gavotte.formats.app import App
+from gavotte.formats.campaign import Campaign
 from gavotte.formats.collective import Collective
 from gavotte.formats.guarantee import Guarantee
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
-from gavotte.formats.record import Record
+from gavotte.formats.record import Record, Sample
 from gavotte.formats.topology import Topology
 
 NOUNS: dict[str, type[BaseModel]] = {
@@ -23,7 +24,9 @@ NOUNS: dict[str, type[BaseModel]] = {
     "placement": Placement,
     "collective": Collective,
     "guarantee": Guarantee,
+    "campaign": Campaign,
     "record": Record,
+    "sample": Sample,
 }
 """Every text noun by the word in its file name. A History is binary (`.npz`) and has no JSON schema."""
 

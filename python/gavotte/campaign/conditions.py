@@ -1,0 +1,78 @@
+"""Says under which conditions samples were taken, and which of them a reader should doubt."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from gavotte.campaign.states import used
+from gavotte.formats.record import Sample
+
+BUSY_LOAD = 0.5
+"""Load before a sample, by cores, from which on others have worked beside it."""
+STEAL = 0.01
+"""Share of processor time that the hypervisor gave to others."""
+SHOWN = 3
+CONSTANT = ("kernel", "congestion", "clock_source", "governor", "cpus")
+"""What must not change in the course of a campaign."""
+
+
+def unclean(samples: Sequence[Sample]) -> list[str]:
+    """Conditions that were not clean, a line each; none = none that the samples tell of."""
+    findings: dict[str, list[str]] = defaultdict(list)
+    seen: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for sample in samples:
+        before, after = sample.metadata.get("before", {}), sample.metadata.get("after", {})
+        if not isinstance(before, dict) or not isinstance(after, dict):
+            continue
+        for other in sample.metadata.get("beside", []):
+            findings[f"another run moved bytes meanwhile: {other}"].append(sample.sample)
+        if not before:
+            findings["the endpoints told nothing of themselves"].append(sample.sample)
+        for host, state in before.items():
+            if not state:
+                findings[f"{host} told nothing of itself"].append(sample.sample)
+                continue
+            for what, value in _constant(state).items():
+                seen[host, what].setdefault(str(value), sample.sample)
+            for finding in _doubts(host, state, after.get(host, {})):
+                findings[finding].append(sample.sample)
+    lines = [f"{what} ({_named(where, len(samples))})" for what, where in findings.items()]
+    for (host, what), values in seen.items():
+        if len(values) > 1:
+            lines.append(f"{what} of {host} changed: {', '.join(sorted(values))}")
+    return lines
+
+
+def _doubts(host: str, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    found = []
+    cpus = before.get("cpus") or 1
+    if before.get("load_1min", 0.0) > BUSY_LOAD * cpus:
+        found.append(f"load before the sample above {BUSY_LOAD:g} for each core of {host}")
+    if used(before, after).get("steal", 0.0) > STEAL:
+        found.append(f"more than {100 * STEAL:g} % of the time of {host} stolen by its hypervisor")
+    clock = before.get("clock_source", "")
+    if clock in ("acpi_pm", "jiffies", "hpet"):
+        found.append(f"slow clock source `{clock}` on {host}")
+    for name, counters in before.get("interfaces", {}).items():
+        later = after.get("interfaces", {}).get(name, {})
+        grown = [key for key in ("rx_errors", "tx_errors") if later.get(key, 0) > counters.get(key, 0)]
+        found += [f"{key.replace('_', ' ')} on {name} of {host}" for key in grown]
+    return found
+
+
+def _constant(state: dict[str, Any]) -> dict[str, Any]:
+    told = {key: state[key] for key in CONSTANT if key in state}
+    for name, counters in state.get("interfaces", {}).items():
+        for key in ("mtu", "offloads", "gso_max_bytes"):
+            # A tunnel stands for its own samples only.
+            if key in counters and not name.startswith("gvx"):
+                told[f"{key} of {name}"] = counters[key]
+    return told
+
+
+def _named(samples: Sequence[str], of: int) -> str:
+    if len(samples) > SHOWN:
+        return f"{len(samples)} of {of} samples"
+    return ", ".join(samples)

@@ -1,0 +1,263 @@
+"""Endpoints in a lab: tenants behind a router, machines as hosts too, VXLAN between hosts, limits by cgroup."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from gavotte.agents.binary import agent_binary
+from gavotte.agents.runtime import LAB_VARIABLE
+from gavotte.campaign.drivers.cgroups import Groups
+from gavotte.campaign.drivers.endpoints import Endpoints, Lab, MakesLab, Tunnelled
+from gavotte.errors import GavotteError, UnsupportedError
+from gavotte.formats.campaign import Campaign, Flavour
+from gavotte.formats.inventory import Host, Inventory, read_inventory
+from gavotte.formats.names import unknown_host
+from gavotte.formats.topology import Topology, read_topology
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+
+MACHINES = "machines/"
+HYPERVISOR_BYTE = 254
+"""Last byte of a machine's own address on its bridge: hosts have 2 to 251, the gateway 1."""
+OVERLAY = "10.77"
+OVERLAY_MTU = 1450
+VXLAN_PORT = 4789
+AGENT_LIMIT_S = 10.0
+DATA_PORT = 7411
+
+
+class LabEndpoints(Endpoints):
+    """The hosts of a lab, and of its machines those that a scenario names."""
+
+    kind = "lab"
+
+    def __init__(self, campaign: Campaign, topology: Topology, lab: Lab) -> None:
+        self._lab = lab
+        self._topology = topology
+        self._driver = campaign.driver
+        self._own: dict[str, subprocess.Popen[bytes]] = {}
+        self._groups: Groups | None = None
+        self._machine = {host.name: host.machine or host.name for host in topology.host}
+        self._machines = {machine.name for machine in topology.machine}
+        base = read_inventory(lab.hosts_file)
+        here = set(base.names)
+        hosts = [host for host in base.host if host.name in campaign.endpoints]
+        hosts += [self._hypervisor(name, base) for name in campaign.endpoints if name not in here]
+        self.inventory = base.model_copy(update={"host": hosts})
+        addresses = {host.name: host.address for host in base.host}
+        if self._driver.tenants:
+            self._part(addresses)
+        if any(scenario.flavours for scenario in campaign.scenario):
+            self._groups = Groups()
+            for host in self.inventory.host:
+                self._groups.add(host.name, self._processes(host.name))
+
+    def close(self) -> None:
+        """Ends what it has started itself; the lab goes on."""
+        for process in self._own.values():
+            process.kill()
+            process.wait()
+
+    def close_groups(self) -> None:
+        """Removes the control groups, once the lab has ended."""
+        if self._groups is not None:
+            self._groups.close()
+
+    def environment(self) -> dict[str, str] | None:
+        """The variables with which a command line finds the lab."""
+        return {**os.environ, LAB_VARIABLE: str(self._lab.folder)}
+
+    def command(self, host: str, argv: Sequence[str]) -> list[str]:
+        """The line that runs a program in a host's namespaces and group."""
+        words = list(argv) if self._groups is None else self._groups.joining(host, argv)
+        return self._lab.command(self._place(host), words)
+
+    def limit(self, flavour: Flavour | None, hosts: Sequence[str]) -> None:
+        """Sets the limits of these hosts, and takes all others' away."""
+        if self._groups is not None:
+            for host in self.inventory.names:
+                self._groups.limit(host, flavour if host in hosts else None)
+
+    def distance(self, source: str, target: str) -> int:
+        """0 within one machine and tenant, 2 to another machine of the tenant, 4 to another tenant."""
+        if source == target:
+            return 0
+        if not {source, target} & self._machines and self._driver.tenant(source) != self._driver.tenant(target):
+            return 4
+        return 0 if self._machine.get(source, source) == self._machine.get(target, target) else 2
+
+    @contextmanager
+    def tunnel(self, pairs: Sequence[tuple[str, str]]) -> Iterator[Tunnelled]:
+        """One VXLAN segment for all ends, flooded to each of them."""
+        ends = list(dict.fromkeys(end for pair in pairs for end in pair))
+        inside = {end: f"{OVERLAY}.{number // 250}.{number % 250 + 1}" for number, end in enumerate(ends)}
+        try:
+            for end in ends:
+                self._shell(end, f"ip link del gvx0 2>/dev/null; {self._overlay(end, ends, inside)}")
+            yield inside
+        finally:
+            for end in ends:
+                self.ask(end, "ip link del gvx0")
+
+    def mend(self) -> None:
+        """Starts agents again that do not answer."""
+        for host in self.inventory.host:
+            path = host.agent.removeprefix("unix:")
+            if not _listens(path):
+                self._start_agent(host.name, path)
+
+    def _place(self, host: str) -> str:
+        return f"{MACHINES}{host}" if host in self._machines else host
+
+    def _hypervisor(self, name: str, base: Inventory) -> Host:
+        """A machine as an endpoint: an agent on its bridge, where its hosts' cables end."""
+        if name not in self._machines:
+            raise unknown_host(name, [*base.names, *self._machines], "the lab")
+        inside = [host for host in base.host if self._machine[host.name] == name]
+        if not inside:
+            raise GavotteError(f"machine `{name}` has no hosts to measure from or to", hint="name another one")
+        address = f"{inside[0].address.rpartition('.')[0]}.{HYPERVISOR_BYTE}"
+        path = str(self._lab.folder / f"{name}.machine.sock")
+        self._shell(name, f"ip addr replace {address}/24 dev bridge && ip link set lo up")
+        self._start_agent(name, path)
+        return Host(name=name, address=address, agent=f"unix:{path}", cpus=float(os.cpu_count() or 1))
+
+    def _start_agent(self, host: str, path: str) -> None:
+        Path(path).unlink(missing_ok=True)
+        log = (self._lab.folder / f"{host}.again.log").open("ab")
+        argv = [agent_binary(), "serve", "--socket", path, "--data-port", str(DATA_PORT), "--die-with-parent"]
+        with log:
+            self._own[host] = self._lab.exec(
+                self._place(host), argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment()
+            )
+        end = time.monotonic() + AGENT_LIMIT_S
+        while not _listens(path):
+            if time.monotonic() > end:
+                raise GavotteError(f"the agent of {host} does not come up", hint=f"see {log.name}")
+            time.sleep(0.02)
+        if self._groups is not None:
+            self._groups.add(host, self._processes(host))
+
+    def _processes(self, host: str) -> list[int]:
+        """A host's agent, as this process numbers it."""
+        socket = next(each.agent for each in self.inventory.host if each.name == host).removeprefix("unix:")
+        found = []
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit():
+                with contextlib.suppress(OSError):
+                    words = (folder / "cmdline").read_bytes().split(b"\0")
+                    if b"serve" in words and socket.encode() in words and b"nsenter" not in words[0]:
+                        found.append(int(folder.name))
+        return found
+
+    def _part(self, addresses: dict[str, str]) -> None:
+        """Has hosts reach those of other tenants by the router only: no bridge joins two tenants."""
+        for name in self._driver.tenants:
+            for host in self._driver.tenants[name]:
+                if host not in addresses:
+                    raise unknown_host(host, addresses, f"the lab, of tenant `{name}`,")
+        for host, own in addresses.items():
+            network = own.rpartition(".")[0]
+            foreign = [
+                address
+                for other, address in addresses.items()
+                if address.rpartition(".")[0] == network and self._driver.tenant(other) != self._driver.tenant(host)
+            ]
+            if foreign:
+                routes = [f"ip route replace {address}/32 via {network}.1" for address in foreign]
+                quiet = "for f in /proc/sys/net/ipv4/conf/*/accept_redirects; do echo 0 > $f; done"
+                self._shell(host, f"{quiet}; {' && '.join(routes)}")
+        for switch in self._topology.switch:
+            self.ask(switch.name, "for f in /proc/sys/net/ipv4/conf/*/send_redirects; do echo 0 > $f; done")
+
+    def _overlay(self, end: str, ends: Sequence[str], inside: Tunnelled) -> str:
+        own = self.address(end)
+        lines = [f"ip link add gvx0 mtu {OVERLAY_MTU} type vxlan id 77 local {own} dstport {VXLAN_PORT} nolearning"]
+        lines += ["ip addr add " + inside[end] + "/16 dev gvx0", "ip link set gvx0 up"]
+        for other in ends:
+            if other != end:
+                lines.append(f"bridge fdb append 00:00:00:00:00:00 dev gvx0 dst {self.address(other)}")
+        return " && ".join(lines)
+
+    def _shell(self, host: str, script: str) -> None:
+        """Runs a script that must not fail."""
+        if shutil.which("ip") is None:
+            raise UnsupportedError("`ip` is not installed", hint="install iproute2")
+        done = subprocess.run(
+            self._lab.command(self._place(host), ["sh", "-c", script]),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=AGENT_LIMIT_S,
+            check=False,
+            env=self.environment(),
+        )
+        if done.returncode:
+            said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+            raise UnsupportedError(f"the kernel refused what {host} needs: {said}")
+
+
+@contextmanager
+def in_lab(campaign: Campaign, make: MakesLab) -> Iterator[LabEndpoints]:
+    """Holds a lab of the campaign's topology for the length of the block."""
+    assert campaign.driver.topology is not None
+    topology = read_topology(campaign.driver.topology)
+    endpoints = None
+    try:
+        with make(topology) as lab:
+            endpoints = LabEndpoints(campaign, topology, lab)
+            try:
+                yield endpoints
+            finally:
+                endpoints.close()
+    finally:
+        if endpoints is not None:
+            endpoints.close_groups()
+
+
+def topology_rate_bps(topology: Topology, tenant: object, source: str, target: str) -> float | None:
+    """The least TCP goodput of the links of a path, bit/s; None where none is limited."""
+    assert callable(tenant)
+    hosts = {host.name: host for host in topology.host}
+    if source == target or source not in hosts or target not in hosts:
+        return None
+    machines = {machine.name: machine for machine in topology.machine}
+    one, other = hosts[source], hosts[target]
+    if one.machine is not None and one.machine == other.machine and tenant(source) == tenant(target):
+        rates = [machines[one.machine].machine_rate]
+    else:
+        nics = [machines[host.machine].rate if host.machine else host.rate for host in (one, other)]
+        rates = [*nics, one.egress, other.ingress]
+        switches = {switch.name: switch for switch in topology.switch}
+
+        def above(host: str) -> list[str]:
+            at: str | None = hosts[host].switch or machines[hosts[host].machine or ""].switch
+            found = []
+            while at is not None:
+                found.append(at)
+                at = switches[at].parent
+            return found
+
+        up, down = above(source), above(target)
+        rates += [switches[name].up for name in up if name not in down]
+        rates += [switches[name].down_bps for name in down if name not in up]
+    known = [rate for rate in rates if rate is not None]
+    return GOODPUT_PER_WIRE * min(known) if known else None
+
+
+def _listens(path: str) -> bool:
+    import socket
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,91 @@
+"""Endpoints that exist: the hosts of an inventory, reached as ever; a shell on them is the user's own ssh."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from gavotte.agents import Reach, reaching, resolve_hosts
+from gavotte.agents.reach.client import config_file, ssh_line
+from gavotte.campaign.drivers.endpoints import Endpoints
+from gavotte.errors import GavotteError
+from gavotte.formats.campaign import Campaign
+from gavotte.formats.inventory import Inventory
+from gavotte.formats.names import unknown_host
+from gavotte.formats.routes import SshRoute, UnixRoute
+
+
+class HostEndpoints(Endpoints):
+    """Hosts of an inventory. Labels `machine` and `tenant` of a host tell its place in the tree."""
+
+    kind = "ssh"
+
+    def __init__(self, inventory: Inventory) -> None:
+        self.inventory = inventory
+        self._stack = ExitStack()
+        self._reach = self._stack.enter_context(reaching(inventory))
+        for name, reason in self._reach.missing.items():
+            self.close()
+            raise GavotteError(f"host {name} cannot be reached: {reason}")
+
+    @property
+    def reach(self) -> Reach:
+        """The roads to the agents."""
+        return self._reach
+
+    def close(self) -> None:
+        """Closes the roads to the agents."""
+        self._stack.close()
+
+    def command(self, host: str, argv: Sequence[str]) -> list[str]:
+        """The line that runs a program on a host by ssh; one with a local agent is this machine."""
+        route = next(each.route for each in self.inventory.host if each.name == host)
+        if isinstance(route, SshRoute):
+            return [*ssh_line(route, self.inventory.ssh_config or config_file()), shlex.join(argv)]
+        if isinstance(route, UnixRoute):
+            return list(argv)
+        raise GavotteError(
+            f"host {host} is reached over TLS, where no program can be run",
+            hint="reach it by ssh://, or use engine own",
+        )
+
+    def ask(self, host: str, script: str) -> str:
+        """What a shell on a host prints; nothing of one that is reached over TLS."""
+        route = next(each.route for each in self.inventory.host if each.name == host)
+        return "" if not isinstance(route, SshRoute | UnixRoute) else super().ask(host, script)
+
+    def distance(self, source: str, target: str) -> int | None:
+        """By the inventory's labels."""
+        labels = {host.name: host.labels for host in self.inventory.host}
+        return label_distance(labels[source], labels[target]) if source != target else 0
+
+    def mend(self) -> None:
+        """Opens the roads anew, which starts agents that have gone."""
+        self._stack.close()
+        self._reach = self._stack.enter_context(reaching(self.inventory))
+
+
+def label_distance(one: dict[str, str], other: dict[str, str]) -> int | None:
+    """0, 2 or 4 by the labels `tenant` and `machine`; None where they do not say."""
+    if one.get("tenant") != other.get("tenant"):
+        return 4
+    if "machine" not in one or "machine" not in other:
+        return None
+    return 0 if one["machine"] == other["machine"] else 2
+
+
+@contextmanager
+def over_ssh(campaign: Campaign) -> Iterator[HostEndpoints]:
+    """Holds the roads to the campaign's hosts for the length of the block."""
+    assert campaign.driver.hosts is not None
+    whole = resolve_hosts(campaign.driver.hosts)
+    for name in campaign.endpoints:
+        if name not in whole.names:
+            raise unknown_host(name, whole.names, "the inventory")
+    named = [host for host in whole.host if host.name in campaign.endpoints]
+    endpoints = HostEndpoints(whole.model_copy(update={"host": named}))
+    try:
+        yield endpoints
+    finally:
+        endpoints.close()

@@ -1,0 +1,389 @@
+"""Who sends and counts: Gavotte's own agents, iperf3 or nuttcp, each with the same question and the same answer."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gavotte.agents import Budget, enrolled
+from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.schedule import Step, carry_out
+from gavotte.campaign.drivers import Endpoints
+from gavotte.errors import AgentError
+from gavotte.formats.campaign import Background
+from gavotte.formats.inventory import Inventory
+from gavotte.formats.names import MAX_LABEL
+
+BINS = 20
+"""Of a sample's time: how its rate varied within it."""
+BACKGROUND_SPARE_S = 1.0
+"""Traffic beside a sample lasts longer than it."""
+ROUND_SPARE_S = 60.0
+PROGRAM_SPARE_S = 20.0
+FIRST_PORT = 20_100
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One sample as an engine sees it.
+
+    Attributes:
+        pairs: (source, target) of all that send at once.
+        connections: of each pair.
+        seconds: how long.
+        congestion: TCP congestion control.
+        background: traffic beside it.
+        addresses: host to where others reach it, where that is not as the inventory says.
+    """
+
+    pairs: Sequence[tuple[str, str]]
+    connections: int
+    seconds: float
+    congestion: str
+    background: Sequence[Background] = ()
+    addresses: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def hosts(self) -> list[str]:
+        """All that take part."""
+        beside = [end for each in self.background for end in (each.source, each.target)]
+        return list(dict.fromkeys([*(end for pair in self.pairs for end in pair), *beside]))
+
+
+@dataclass
+class Sent:
+    """What an engine found.
+
+    Attributes:
+        capacity_bps: goodput of all pairs together.
+        connection_bps: of each connection; empty where the engine tells of none.
+        bins_bps: of all together over time, for the interval; empty where the engine tells of none.
+        retransmits: TCP segments sent again; None = not told.
+        rtt_loaded_s: smoothed RTT of the connections under load, their mean.
+        rtt_idle_s: RTT before.
+        sender_cpu: busy share of the senders' cores, 0 to 1, the largest.
+        receiver_cpu: the same of the receivers.
+        beside: other runs that moved bytes meanwhile.
+    """
+
+    capacity_bps: float
+    connection_bps: list[float]
+    bins_bps: list[float] = field(default_factory=list)
+    retransmits: int | None = None
+    rtt_loaded_s: float | None = None
+    rtt_idle_s: float | None = None
+    sender_cpu: float | None = None
+    receiver_cpu: float | None = None
+    beside: list[str] = field(default_factory=list)
+
+
+def jain(values: Sequence[float]) -> float | None:
+    """Jain's fairness index, 1/n to 1; None of no or only zero rates (Jain, Chiu, Hawe: cs.NI/9809099)."""
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else None
+
+
+def send(endpoints: Endpoints, engine: str, job: Job) -> Sent:
+    """Takes one sample.
+
+    Raises:
+        AgentError: when a host fails; it may be tried again.
+    """
+    if engine == "own":
+        return _by_agents(endpoints, job)
+    with ExitStack() as running:
+        return _by_programs(endpoints, engine, job, running)
+
+
+def hops(endpoints: Endpoints, job: Job) -> dict[tuple[str, str], int]:
+    """Path length of each pair, routers + 1, by probes with rising time to live; pairs that nobody answers for lack."""
+    pairs = [pair for pair in job.pairs if pair[0] != pair[1]]
+    if not pairs:
+        return {}
+    probe = pb.Probe(traceroute=pb.Traceroute(max_hops=16, tries=2, timeout_s=0.3))
+    found = {}
+    schedule = [[Step(source, target, probe)] for source, target in pairs]
+    with enrolled(
+        _inventory(endpoints, job),
+        Budget(max_bytes=1 << 20, max_seconds=600),
+        purpose="campaign",
+        reach=endpoints.reach,
+    ) as fleet:
+        for answer in carry_out(fleet, schedule, round_s=10.0):
+            if answer.reply is not None and not answer.error and answer.reply.traceroute.reached:
+                found[answer.source, answer.target] = len(answer.reply.traceroute.hops)
+    return found
+
+
+def _inventory(endpoints: Endpoints, job: Job) -> Inventory:
+    """Those that take part, at the addresses of the job."""
+    hosts = [
+        replace_address(host, job.addresses.get(host.name, host.address))
+        for host in endpoints.inventory.host
+        if host.name in job.hosts
+    ]
+    return endpoints.inventory.model_copy(update={"host": hosts})
+
+
+def replace_address(host: Any, address: str) -> Any:
+    """The same host at another address."""
+    return host if host.address == address else host.model_copy(update={"address": address})
+
+
+def _by_agents(endpoints: Endpoints, job: Job) -> Sent:
+    def probe(connections: int, seconds: float) -> pb.Probe:
+        return pb.Probe(
+            bulk=pb.Bulk(seconds=seconds, flows=connections, congestion=job.congestion, bin_s=seconds / BINS)
+        )
+
+    steps = [Step(source, target, probe(job.connections, job.seconds)) for source, target in job.pairs]
+    longer_s = job.seconds + BACKGROUND_SPARE_S
+    steps += [Step(each.source, each.target, probe(each.connections, longer_s)) for each in job.background]
+    budget = Budget(max_bytes=0, max_seconds=job.seconds + ROUND_SPARE_S)
+    counted = set(job.pairs)
+    with enrolled(_inventory(endpoints, job), budget, purpose="campaign", reach=endpoints.reach) as fleet:
+        if fleet.missing:
+            name, reason = next(iter(fleet.missing.items()))
+            raise AgentError(f"host {name} cannot be used: {reason}")
+        answers = carry_out(fleet, [steps], round_s=job.seconds + ROUND_SPARE_S)
+        replies = [answer.checked() for answer in answers if (answer.source, answer.target) in counted]
+        beside = [str(each) for each in fleet.beside()]
+    flows = [flow for reply in replies for flow in reply.bulk.flows]
+    if not flows or not all(flow.bytes for flow in flows):
+        raise AgentError("a connection moved no bytes")
+    rates_bps, capacity_bps = together(replies, job.seconds / BINS) if len(replies) > 1 else alone(replies[0])
+    retransmits = sum(flow.retransmits for flow in flows)
+    loaded = [flow.rtt_s for flow in flows if flow.rtt_s > 0]
+    idle = [reply.rtt_s for reply in replies if reply.rtt_s > 0]
+    return Sent(
+        capacity_bps=capacity_bps,
+        connection_bps=rates_bps,
+        bins_bps=_binned([list(flow.bin_bytes) for flow in flows], job.seconds / BINS),
+        retransmits=retransmits,
+        rtt_loaded_s=sum(loaded) / len(loaded) if loaded else None,
+        rtt_idle_s=sum(idle) / len(idle) if idle else None,
+        sender_cpu=max((reply.sender_cpu for reply in replies if reply.HasField("sender_cpu")), default=None),
+        receiver_cpu=max((reply.receiver_cpu for reply in replies if reply.HasField("receiver_cpu")), default=None),
+        beside=beside,
+    )
+
+
+def alone(reply: pb.ProbeReply) -> tuple[list[float], float]:
+    """The rates of one pair's connections, and of all of them: what iperf3 and nuttcp call theirs."""
+    rates = [8 * flow.bytes / flow.seconds for flow in reply.bulk.flows if flow.seconds > 0]
+    return rates, reply.bulk.goodput_bps
+
+
+def together(replies: Sequence[pb.ProbeReply], bin_s: float) -> tuple[list[float], float]:
+    """The rates of several pairs' connections while all of them sent, and their sum.
+
+    Pairs start when both of their agents are ready. Before the last has, and after the first has ended, the others have
+    more than they would beside it: two of 1 s that were 0.25 s apart summed up to 125 % of their common link.
+
+    Raises:
+        AgentError: when that was less than half of the time.
+    """
+    ends = [reply.started_s + reply.seconds for reply in replies]
+    begins = [end - max(flow.seconds for flow in reply.bulk.flows) for end, reply in zip(ends, replies, strict=True)]
+    begin, end = max(begins), min(ends)
+    longest = max(flow.seconds for reply in replies for flow in reply.bulk.flows)
+    if end - begin < longest / 2:
+        raise AgentError("the senders sent together for less than half of the time")
+    rates = []
+    for first, reply in zip(begins, replies, strict=True):
+        for flow in reply.bulk.flows:
+            size = _until(flow, end - first, bin_s) - _until(flow, begin - first, bin_s)
+            rates.append(8 * size / (end - begin))
+    return rates, sum(rates)
+
+
+def _until(flow: pb.FlowResult, time_s: float, bin_s: float) -> float:
+    """Bytes that a connection had received by a time since its start, evenly within each bin."""
+    time_s = min(max(0.0, time_s), flow.seconds)
+    at = min(int(time_s / bin_s), len(flow.bin_bytes) - 1)
+    wide_s = min(bin_s, flow.seconds - at * bin_s)
+    part = (time_s - at * bin_s) / wide_s if wide_s > 0 else 1.0
+    return sum(flow.bin_bytes[:at]) + flow.bin_bytes[at] * min(1.0, part)
+
+
+def _binned(flows: Sequence[Sequence[int]], bin_s: float) -> list[float]:
+    """Rate of all flows together over time, without the first bin, in which they start, and the last, not full."""
+    whole = max((len(bins) for bins in flows), default=0) - 1
+    return [8 * sum(bins[at] for bins in flows if at < len(bins)) / bin_s for at in range(1, whole)]
+
+
+def _by_programs(endpoints: Endpoints, engine: str, job: Job, running: ExitStack) -> Sent:
+    """Starts a server and a client for each pair (nuttcp: each connection), and joins what the clients tell."""
+    seconds = max(1, math.ceil(job.seconds))
+    beside_s = seconds + math.ceil(BACKGROUND_SPARE_S)
+    streams = [(pair, job.connections, seconds, True) for pair in job.pairs]
+    streams += [((each.source, each.target), each.connections, beside_s, False) for each in job.background]
+    tests: list[tuple[str, list[str], bool]] = []
+    port = FIRST_PORT
+    for (source, target), connections, length, counted in streams:
+        address = LOOPBACK if source == target else job.addresses.get(target, endpoints.address(target))
+        count = connections if engine == "nuttcp" else 1
+        _serve(endpoints, engine, target, port, count, running)
+        ports = range(port, port + 2 * count, 2)
+        words = [_client(engine, address, each, connections, length, job.congestion) for each in ports]
+        tests += [(source, line, counted) for line in words]
+        port += 2 * count
+    clients = [(_started(endpoints, source, words, running), counted) for source, words, counted in tests]
+    told = []
+    end = time.monotonic() + beside_s + PROGRAM_SPARE_S
+    for client, counted in clients:
+        try:
+            out, err = client.communicate(timeout=max(0.1, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise AgentError(f"{engine} does not end") from None
+        if counted:
+            told.append(read_iperf3(out, err) if engine == "iperf3" else read_nuttcp(out, err))
+    return joined(told)
+
+
+def _serve(endpoints: Endpoints, engine: str, host: str, port: int, count: int, running: ExitStack) -> None:
+    """Starts servers for one test each at every second port, and waits until all listen."""
+    servers = []
+    for at in range(count):
+        control = port + 2 * at
+        words = {
+            "iperf3": ["iperf3", "-s", "-1", "-p", str(control)],
+            "nuttcp": ["nuttcp", "-1", "--nofork", "-P", str(control), "-p", str(control + 1)],
+        }[engine]
+        servers.append(_started(endpoints, host, words, running))
+    # What they say may wait in a pipe's buffer; the kernel's table of sockets tells at once.
+    wanted = "|".join(f"{port + 2 * at:04X}" for at in range(count))
+    table = (
+        f"n=0; while [ $(cat /proc/net/tcp /proc/net/tcp6 | grep -ciE ':({wanted}) 0+:0000 0A') -lt {count} ]; do "
+        "sleep 0.02; n=$((n+1)); [ $n -lt 250 ] || exit; done; echo ok"
+    )
+    if "ok" not in endpoints.ask(host, table):
+        said = next((_last(server) for server in servers if server.poll() is not None), "no port opened in time")
+        raise AgentError(f"{host}: {engine} does not listen: {said}")
+
+
+def _client(engine: str, address: str, port: int, connections: int, seconds: int, congestion: str) -> list[str]:
+    if engine == "iperf3":
+        words = ["iperf3", "-c", address, "-p", str(port), "-t", str(seconds), "-P", str(connections)]
+        return [*words, "-C", congestion, "-i", str(max(0.1, round(seconds / BINS, 2))), "-J"]
+    return ["nuttcp", "-t", "-P", str(port), "-p", str(port + 1), f"-T{seconds}", "-fparse", "-v", address]
+
+
+def _started(endpoints: Endpoints, host: str, words: Sequence[str], running: ExitStack) -> subprocess.Popen[str]:
+    process = endpoints.start(host, words)
+
+    def end() -> None:
+        # Whatever it still waits for has come or never will.
+        process.terminate()
+        try:
+            process.communicate(timeout=2.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+    running.callback(end)
+    return process
+
+
+def _last(process: subprocess.Popen[str]) -> str:
+    said = process.stderr.read() if process.stderr is not None and process.poll() is not None else ""
+    return (said.strip().splitlines() or ["it said nothing"])[-1][:MAX_LABEL]
+
+
+def read_iperf3(out: str, err: str = "") -> Sent:
+    """Reads the JSON of an iperf3 client.
+
+    Raises:
+        AgentError: with what iperf3 says is wrong.
+    """
+    try:
+        told = json.loads(out)
+        if "error" in told:
+            raise AgentError(f"iperf3: {told['error']}")
+        end = told["end"]
+        streams = [stream["sender"] | {"got_bps": stream["receiver"]["bits_per_second"]} for stream in end["streams"]]
+        cpu = end.get("cpu_utilization_percent", {})
+        rtts = [stream["mean_rtt"] / 1e6 for stream in streams if stream.get("mean_rtt")]
+        return Sent(
+            capacity_bps=float(end["sum_received"]["bits_per_second"]),
+            connection_bps=[float(stream["got_bps"]) for stream in streams],
+            bins_bps=[float(each["sum"]["bits_per_second"]) for each in told.get("intervals", [])][1:-1],
+            retransmits=end["sum_sent"].get("retransmits"),
+            rtt_loaded_s=sum(rtts) / len(rtts) if rtts else None,
+            sender_cpu=cpu["host_total"] / 100 if "host_total" in cpu else None,
+            receiver_cpu=cpu["remote_total"] / 100 if "remote_total" in cpu else None,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        said = (err.strip().splitlines() or [f"{type(error).__name__} in what it printed"])[-1]
+        raise AgentError(f"iperf3: {said[:200]}") from None
+
+
+_NUTTCP = re.compile(r"(\w+)=(\S+)")
+
+
+def read_nuttcp(out: str, err: str = "") -> Sent:
+    """Reads what a nuttcp client prints with `-fparse -v`: its own part, an empty line, the receiver's.
+
+    Raises:
+        AgentError: with what nuttcp says is wrong.
+    """
+    parts = [dict(_NUTTCP.findall(part)) for part in re.split(r"\n\s*\n", out)]
+    parts = [part for part in parts if "rate_Mbps" in part]
+    try:
+        sender, receiver = parts[0], parts[-1]
+        rate_bps = float(receiver["rate_Mbps"]) * 1e6
+        rtt = float(sender["rtt_ms"]) / 1e3 if "rtt_ms" in sender else None
+        return Sent(
+            capacity_bps=rate_bps,
+            connection_bps=[rate_bps],
+            retransmits=int(sender["retrans"]) if "retrans" in sender else None,
+            rtt_idle_s=rtt,
+            sender_cpu=_percent(sender),
+            receiver_cpu=_percent(receiver),
+        )
+    except (IndexError, KeyError, ValueError):
+        said = ((err + out).strip().splitlines() or ["it said nothing"])[-1]
+        raise AgentError(f"nuttcp: {said[:200]}") from None
+
+
+def _percent(part: Mapping[str, str]) -> float | None:
+    return float(part["cpu"].rstrip("%")) / 100 if "cpu" in part else None
+
+
+def joined(tests: Sequence[Sent]) -> Sent:
+    """Several clients that sent at once as one."""
+    if not tests:
+        raise AgentError("nobody sent")
+    if len(tests) == 1:
+        return tests[0]
+    retransmits = [test.retransmits for test in tests if test.retransmits is not None]
+
+    def mean(values: list[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return sum(known) / len(known) if known else None
+
+    length = min(len(test.bins_bps) for test in tests)
+    return replace(
+        tests[0],
+        capacity_bps=sum(test.capacity_bps for test in tests),
+        connection_bps=[rate for test in tests for rate in test.connection_bps],
+        bins_bps=[sum(test.bins_bps[at] for test in tests) for at in range(length)],
+        retransmits=sum(retransmits) if retransmits else None,
+        rtt_loaded_s=mean([test.rtt_loaded_s for test in tests]),
+        rtt_idle_s=mean([test.rtt_idle_s for test in tests]),
+        # nuttcp's is its process's share of one core: those of one host add up.
+        sender_cpu=sum(known)
+        if (known := [test.sender_cpu for test in tests if test.sender_cpu is not None])
+        else None,
+        receiver_cpu=sum(known)
+        if (known := [test.receiver_cpu for test in tests if test.receiver_cpu is not None])
+        else None,
+    )

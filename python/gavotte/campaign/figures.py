@@ -1,0 +1,91 @@
+"""The paper's figures of a campaign: loopback capacity by connections (Fig. 2), capacity by distance (Fig. 3)."""
+
+from __future__ import annotations
+
+import io
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gavotte.campaign.comparing import value_of
+from gavotte.formats.record import Sample
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Series = dict[str, dict[float, list[float]]]
+"""Line to x to its values in MB/s."""
+
+MARKS = "o*^sDvPX<>"
+MEGABYTE_BITS = 8e6
+
+
+def fig2(samples: Sequence[Sample], label: str = "") -> Series:
+    """Loopback capacity of all connections together against their number, a line for each flavour and engine."""
+    found: Series = defaultdict(lambda: defaultdict(list))
+    for sample in samples:
+        if is_loopback(sample):
+            what = [sample.flavour or "no limit", "" if sample.engine in ("own", "") else sample.engine, label]
+            found[", ".join(filter(None, what))][sample.connections].append(sample.value / MEGABYTE_BITS)
+    return {name: dict(sorted(points.items())) for name, points in sorted(found.items())}
+
+
+def fig3(samples: Sequence[Sample], label: str = "") -> Series:
+    """Capacity of each connection against the distance of its ends, a line for each number of connections."""
+    found: Series = defaultdict(lambda: defaultdict(list))
+    for sample in sorted(samples, key=lambda each: each.connections):
+        distance, rate = value_of(sample, "distance"), value_of(sample, "connection_bps")
+        single = "," not in sample.source + sample.target
+        alone = not is_loopback(sample) and single and not sample.flavour and sample.engine in ("own", "")
+        if alone and distance is not None and rate is not None and "gvx0" not in _links(sample):
+            name = f"p = {sample.connections}" + (f", {label}" if label else "")
+            found[name][distance].append(rate / MEGABYTE_BITS)
+    return {name: dict(sorted(points.items())) for name, points in found.items()}
+
+
+def is_loopback(sample: Sample) -> bool:
+    """Whether it stayed on one host."""
+    return sample.source == sample.target and "," not in sample.source
+
+
+def draw(series: Series, *, title: str, x: str, y: str, log: bool = False) -> str:
+    """A plot as SVG, the same for the same numbers; means with their range."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with rc_context({"svg.hashsalt": "gavotte", "svg.fonttype": "none", "font.size": 9}):
+        figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+        FigureCanvasSVG(figure)
+        axes: Axes = figure.add_subplot()
+        for number, (name, points) in enumerate(series.items()):
+            means = [float(np.mean(values)) for values in points.values()]
+            low = [mean - min(values) for mean, values in zip(means, points.values(), strict=True)]
+            high = [max(values) - mean for mean, values in zip(means, points.values(), strict=True)]
+            axes.errorbar(
+                list(points),
+                means,
+                yerr=[low, high],
+                marker=MARKS[number % len(MARKS)],
+                capsize=2,
+                linewidth=1,
+                label=name,
+            )
+        axes.set(title=title, xlabel=x, ylabel=y)
+        if log:
+            axes.set_yscale("log")
+            axes.set_xticks(sorted({point for points in series.values() for point in points}))
+        else:
+            axes.set_ylim(bottom=0)
+        axes.grid(visible=True, alpha=0.3)
+        axes.legend(fontsize=8)
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    return text.getvalue()[text.getvalue().index("<svg") :]
+
+
+def _links(sample: Sample) -> set[str]:
+    before: dict[str, Any] = sample.metadata.get("before", {})
+    return {name for state in before.values() for name in state.get("interfaces", {})}

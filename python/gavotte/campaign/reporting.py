@@ -1,0 +1,244 @@
+"""A campaign as a page: tables, the paper's two figures, what was unclean, and another campaign beside it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+
+from gavotte import _core
+from gavotte.campaign.comparing import Comparison, by_cell, value_of
+from gavotte.campaign.conditions import unclean
+from gavotte.campaign.figures import draw, fig2, fig3
+from gavotte.campaign.statistics import mean_interval, variation
+from gavotte.errors import GavotteError
+from gavotte.formats.rates import format_rate
+from gavotte.formats.reading import write_text
+from gavotte.formats.record import Sample
+
+COLUMNS = ("jain", "distance", "hops", "retransmits", "rtt_idle_s", "rtt_loaded_s")
+CPU = ("sender_cpu", "receiver_cpu", "sender_process_cpu", "receiver_process_cpu", "sender_softirq", "sender_steal")
+
+
+@dataclass(frozen=True)
+class Section:
+    """One campaign as it is shown.
+
+    Attributes:
+        name: the campaign's.
+        facts: label to value.
+        rows: a cell each, as text.
+        warnings: what was not clean.
+    """
+
+    name: str
+    facts: dict[str, str]
+    rows: list[list[str]]
+    warnings: list[str]
+
+
+HEADINGS = [
+    "scenario",
+    "source",
+    "target",
+    "p",
+    "flavour",
+    "engine",
+    "n",
+    "capacity",
+    "95 % interval",
+    "variation",
+    "Jain",
+    "distance",
+    "hops",
+    "retransmits",
+    "RTT idle ms",
+    "RTT loaded ms",
+    "CPU sender",
+    "CPU receiver",
+    "agent sender",
+    "agent receiver",
+    "softirq",
+    "steal",
+]
+WORDS = 6
+"""So many of the first columns are text."""
+
+
+def report(
+    path: str | Path,
+    samples: Sequence[Sample],
+    other: Sequence[Sample] = (),
+    *,
+    comparison: Comparison | None = None,
+    made_s: float | None = None,
+) -> list[Path]:
+    """Writes a page: Markdown with its plots beside it where the name ends in .md, else one HTML file with all in it.
+
+    Args:
+        path: where to.
+        samples: of the campaign.
+        other: of another one to show beside it.
+        comparison: of the two.
+        made_s: Unix time for the page's date; None = now.
+
+    Returns:
+        the files that it wrote.
+
+    Raises:
+        GavotteError: when there are no samples.
+    """
+    if not samples:
+        raise GavotteError("there are no samples to report", hint="run the campaign first")
+    sections = [section(samples)] + ([section(other)] if other else [])
+    labels = ["", ""] if not other else ["first", "second"]
+    sets = [samples, other]
+    loops = {name: line for which, label in zip(sets, labels, strict=True) for name, line in fig2(which, label).items()}
+    ways = {name: line for which, label in zip(sets, labels, strict=True) for name, line in fig3(which, label).items()}
+    figures = {}
+    if loops:
+        figures["fig2"] = draw(loops, title="Loopback BTC", x="Loopback concurrent connections", y="BTC in MB/s")
+    if ways:
+        figures["fig3"] = draw(
+            ways, title="BTC by distance", x="Distance", y="BTC of each connection in MB/s", log=True
+        )
+    made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(time.time() if made_s is None else made_s))
+    shown = {
+        "sections": sections,
+        "comparison": comparison,
+        "differences": [] if comparison is None else difference_rows(comparison),
+        "headings": HEADINGS,
+        "words": WORDS,
+        "made": made,
+        "version": _core.version(),
+    }
+    target = Path(path)
+    if target.suffix != ".md":
+        write_text(target, _template("page.html.jinja", escape=True).render(figures=figures, **shown))
+        return [target]
+    written = []
+    names = {}
+    for name, svg in figures.items():
+        beside = target.with_name(f"{target.stem}.{name}.svg")
+        write_text(beside, svg)
+        names[name] = beside.name
+        written.append(beside)
+    write_text(target, _template("page.md.jinja", escape=False).render(figures=names, **shown))
+    return [target, *written]
+
+
+def section(samples: Sequence[Sample]) -> Section:
+    """One campaign's tables."""
+    times = [sample.time_s for sample in samples]
+    first = samples[0]
+    hosts = {host: state for sample in samples for host, state in sample.metadata.get("before", {}).items()}
+    facts = {
+        "samples": f"{len(samples)} of {len(by_cell(samples))} kinds",
+        "taken": " to ".join(time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(t)) for t in (min(times), max(times))),
+        "driver": str(first.metadata.get("driver", "not told")),
+        "seed": str(first.metadata.get("seed", "not told")),
+        "plan": str(first.metadata.get("plan", "not told")),
+        "congestion control": str(first.metadata.get("congestion", "not told")),
+        "kernels": ", ".join(sorted({str(state.get("kernel", "not told")) for state in hosts.values()})) or "not told",
+        "clock sources": ", ".join(sorted({str(state.get("clock_source", "not told")) for state in hosts.values()}))
+        or "not told",
+        "versions": "; ".join(
+            sorted(
+                {
+                    ", ".join(f"{key} {value}" for key, value in sample.metadata.get("versions", {}).items())
+                    for sample in samples
+                }
+            )
+        )
+        or "not told",
+    }
+    cells: dict[tuple[Any, ...], list[Sample]] = {}
+    for sample in samples:
+        cells.setdefault((*sample.cell, sample.engine), []).append(sample)
+    return Section(first.campaign, facts, [_row(each) for _, each in sorted(cells.items())], unclean(samples))
+
+
+def difference_rows(comparison: Comparison) -> list[list[str]]:
+    """A comparison's cells as text."""
+
+    def rate(value: float | None) -> str:
+        return "-" if value is None else _value(comparison.metric, value)
+
+    return [
+        [
+            cell.scenario,
+            cell.source,
+            cell.target,
+            str(cell.connections),
+            cell.flavour or "-",
+            f"{cell.values[0]} and {cell.values[1]}",
+            rate(cell.means[0]),
+            rate(cell.means[1]),
+            "-" if cell.relative is None else f"{100 * cell.relative:+.1f} %",
+            "-" if cell.p is None else f"{cell.p:.2g}",
+            "different" if cell.different else "alike" if cell.p is not None else "not tested",
+        ]
+        for cell in comparison.cells
+    ]
+
+
+DIFFERENCE_HEADINGS = [
+    "scenario",
+    "source",
+    "target",
+    "p",
+    "flavour",
+    "samples",
+    "first",
+    "second",
+    "difference",
+    "chance",
+    "verdict",
+]
+
+
+def _row(samples: list[Sample]) -> list[str]:
+    first = samples[0]
+    values = [sample.value for sample in samples]
+    mean, low, high = mean_interval(values)
+    spread = variation(values)
+    interval = f"{format_rate(low)} to {format_rate(high)}" if math.isfinite(low) else "-"
+    cells = [
+        first.scenario,
+        first.source,
+        first.target,
+        str(first.connections),
+        first.flavour or "-",
+        first.engine or "-",
+    ]
+    cells += [str(len(samples)), format_rate(mean), interval, "-" if math.isnan(spread) else f"{100 * spread:.1f} %"]
+    for name in (*COLUMNS, *CPU):
+        known = [value for sample in samples if (value := value_of(sample, name)) is not None]
+        cells.append("-" if not known else _value(name, float(np.mean(known))))
+    return cells
+
+
+def _value(name: str, value: float) -> str:
+    if name.endswith("_bps"):
+        return format_rate(value)
+    if name.endswith("_s"):
+        return f"{1e3 * value:.3g}"
+    if name in ("distance", "hops", "retransmits"):
+        return f"{value:.4g}"
+    return f"{value:.3f}"
+
+
+def _template(name: str, *, escape: bool) -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=escape, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.globals["difference_headings"] = DIFFERENCE_HEADINGS
+    environment.filters["cell"] = lambda text: str(text).replace("|", "\\|")
+    return environment.from_string(resources.files("gavotte.campaign").joinpath(name).read_text("utf-8"))

@@ -1,0 +1,310 @@
+"""Takes a campaign's samples one after the other and writes each down before the next begins."""
+
+from __future__ import annotations
+
+import logging
+import math
+import platform
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gavotte import _core
+from gavotte.campaign.drivers import Endpoints, MakesLab, Tunnelled, opened
+from gavotte.campaign.engines import LOOPBACK, Job, Sent, hops, jain, send
+from gavotte.campaign.journal import Journal
+from gavotte.campaign.planning import Plan, Planned, background_of
+from gavotte.campaign.states import SCRIPT, State, read_state, used
+from gavotte.campaign.statistics import mean_interval, relative_half_width
+from gavotte.errors import AgentError, GavotteError
+from gavotte.formats.record import Quantity, Sample
+from gavotte.terms import Progress
+
+logger = logging.getLogger(__name__)
+
+METRIC = "capacity_bps"
+"""Bulk transfer capacity of all connections together (section IV-D), TCP payload."""
+
+TRIES = 3
+"""Of a sample, before it is left for later."""
+AT_ONCE = 16
+"""Endpoints asked at one time."""
+
+
+@dataclass
+class Done:
+    """What came of a run.
+
+    Attributes:
+        taken: samples taken now.
+        skipped: samples that were there already.
+        needless: samples that the stop rule left out.
+        failed: sample to reason, for those that could not be taken.
+        cut_bytes: length of a torn line that was cut.
+        seconds: how long it took.
+    """
+
+    taken: int = 0
+    skipped: int = 0
+    needless: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    cut_bytes: int = 0
+    seconds: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return self.__dict__.copy()
+
+
+def run(
+    plan: Plan,
+    path: str | Path,
+    make_lab: MakesLab,
+    *,
+    resume: bool = False,
+    max_seconds: float | None = None,
+    progress: Progress | None = None,
+    told: Callable[[str], None] | None = None,
+) -> Done:
+    """Takes a plan's samples and appends them to a file. Killed at any moment, it goes on where it was with `resume`.
+
+    Args:
+        plan: what to do.
+        path: the `*.jsonl`.
+        make_lab: makes a lab of a topology.
+        resume: go on with a file that holds samples of the same plan.
+        max_seconds: begins no sample after so long.
+        progress: told of samples done and of all.
+        told: takes a line about what went wrong and goes on.
+
+    Raises:
+        GavotteError: when the file belongs to another campaign, or the endpoints cannot be made.
+    """
+    begin = time.monotonic()
+    with Journal(path, resume=resume) as journal:
+        _check_same(journal, plan, path)
+        work = _Work(plan, journal, told or (lambda _line: None))
+        work.done.cut_bytes = journal.cut_bytes
+        if any(work.wanted(each) for each in plan.samples):
+            with opened(plan.campaign, make_lab) as endpoints:
+                for number, planned in enumerate(plan.samples):
+                    if max_seconds is not None and time.monotonic() - begin > max_seconds and work.wanted(planned):
+                        raise GavotteError(
+                            f"the budget of {max_seconds:g} s is spent after {len(journal.samples)} samples",
+                            hint="go on with --resume and a new budget",
+                        )
+                    work.step(endpoints, planned)
+                    if progress is not None:
+                        progress(number + 1, len(plan.samples))
+        work.count()
+        work.done.seconds = time.monotonic() - begin
+        return work.done
+
+
+def _check_same(journal: Journal, plan: Plan, path: str | Path) -> None:
+    known = {each.sample for each in plan.samples}
+    for sample in journal.samples:
+        if sample.metadata.get("plan") != plan.digest or sample.sample not in known:
+            raise GavotteError(
+                f"{path}: `{sample.sample}` is not of this campaign file",
+                hint="the file was changed since; write to another one",
+            )
+
+
+class _Work:
+    """A run in progress."""
+
+    def __init__(self, plan: Plan, journal: Journal, told: Callable[[str], None]) -> None:
+        self.done = Done()
+        self._plan = plan
+        self._journal = journal
+        self._told = told
+        self._had = {sample.sample for sample in journal.samples}
+        self._paths: dict[tuple[str, tuple[tuple[str, str], ...]], dict[tuple[str, str], int]] = {}
+        self._versions: dict[str, dict[str, str]] = {}
+
+    def wanted(self, planned: Planned) -> bool:
+        """Whether a sample is still to be taken.
+
+        The stop rule looks at earlier repetitions alone, so that a run that was killed decides as one that was not.
+        """
+        if any(sample.sample == planned.sample for sample in self._journal.samples):
+            return False
+        return not planned.optional or not self._enough(planned)
+
+    def step(self, endpoints: Endpoints, planned: Planned) -> None:
+        """Takes a sample, unless it is there or not needed."""
+        if not self.wanted(planned):
+            return
+        for attempt in range(TRIES):
+            try:
+                self._journal.append(self._take(endpoints, planned))
+                return
+            except AgentError as error:
+                logger.info("%s: %s", planned.sample, error)
+                self._told(f"{planned.sample}: {error}" + ("; tries again" if attempt + 1 < TRIES else ""))
+                if attempt + 1 == TRIES:
+                    self.done.failed[planned.sample] = error.message
+                else:
+                    endpoints.mend()
+
+    def count(self) -> None:
+        """Fills in what came of it."""
+        done = self.done
+        now = {sample.sample for sample in self._journal.samples}
+        done.skipped, done.taken = len(self._had), len(now - self._had)
+        done.needless = sum(each.sample not in now and each.sample not in done.failed for each in self._plan.samples)
+
+    def _enough(self, planned: Planned) -> bool:
+        stop = self._plan.campaign.stop
+        assert stop is not None
+        earlier = [
+            sample.value
+            for sample in self._journal.samples
+            if sample.cell == planned.cell and sample.repetition < planned.repetition
+        ]
+        return relative_half_width(earlier) <= stop.relative_half_width if len(earlier) > 1 else False
+
+    def _take(self, endpoints: Endpoints, planned: Planned) -> Sample:
+        campaign = self._plan.campaign
+        flavour = next((each for each in campaign.flavour if each.name == planned.flavour), None)
+        scenario = next(each for each in campaign.scenario if each.name == planned.scenario)
+        job = Job(
+            pairs=planned.pairs,
+            connections=planned.connections,
+            seconds=planned.seconds,
+            congestion=campaign.congestion,
+            background=background_of(campaign, planned.scenario),
+        )
+        ends = list(dict.fromkeys(end for pair in planned.pairs for end in pair))
+        endpoints.limit(flavour, ends)
+        tunnel: AbstractContextManager[Tunnelled] = (
+            endpoints.tunnel(planned.pairs) if scenario.kind == "tunnel" else nullcontext({})
+        )
+        with tunnel as inside:
+            job = replace(job, addresses=inside)
+            if scenario.kind == "loopback":
+                job = replace(job, addresses=dict.fromkeys(ends, LOOPBACK))
+            lengths = self._hops(endpoints, planned, job)
+            before = states(endpoints, ends)
+            began_s = time.time()
+            sent = send(endpoints, planned.engine, job)
+            after = states(endpoints, ends)
+        low, high = sample_interval(sent)
+        metadata = {
+            "plan": self._plan.digest,
+            "seed": campaign.seed,
+            "driver": campaign.driver.kind,
+            "congestion": campaign.congestion,
+            "before": before,
+            "after": after,
+            "versions": self._told_versions(endpoints, planned.engine, ends[0]),
+            **({"beside": sent.beside} if sent.beside else {}),
+            **({"flavour": flavour.model_dump(exclude_none=True)} if flavour else {}),
+        }
+        return Sample(
+            campaign=campaign.name,
+            scenario=planned.scenario,
+            repetition=planned.repetition,
+            sample=planned.sample,
+            metric=METRIC,
+            value=sent.capacity_bps,
+            unit="bit/s",
+            low=low,
+            high=high,
+            time_s=began_s,
+            source=planned.source,
+            target=planned.target,
+            connections=planned.connections,
+            flavour=planned.flavour,
+            engine=planned.engine,
+            seconds=planned.seconds,
+            connection_bps=sent.connection_bps,
+            metrics=metrics(planned, sent, lengths, endpoints, before, after),
+            metadata=metadata,
+        )
+
+    def _hops(self, endpoints: Endpoints, planned: Planned, job: Job) -> dict[tuple[str, str], int]:
+        """Path lengths, measured once in a run."""
+        key = (planned.scenario, tuple(planned.pairs))
+        if key not in self._paths:
+            try:
+                self._paths[key] = hops(endpoints, job)
+            except AgentError as error:
+                logger.info("%s: no path lengths: %s", planned.sample, error)
+                return {}
+        return self._paths[key]
+
+    def _told_versions(self, endpoints: Endpoints, engine: str, host: str) -> dict[str, str]:
+        if engine not in self._versions:
+            programs = {"iperf3": "iperf3 --version | head -n 1", "nuttcp": "nuttcp -V | head -n 1"}
+            told = endpoints.ask(host, programs[engine]).strip() if engine in programs else _core.version()
+            self._versions[engine] = {
+                "gavotte": _core.version(),
+                "python": platform.python_version(),
+                engine: told or "not told",
+            }
+        return self._versions[engine]
+
+
+def states(endpoints: Endpoints, hosts: Sequence[str]) -> dict[str, State]:
+    """What hosts tell of themselves now, all asked at once."""
+    with ThreadPoolExecutor(min(AT_ONCE, len(hosts))) as pool:
+        return dict(zip(hosts, pool.map(lambda host: read_state(endpoints.ask(host, SCRIPT)), hosts), strict=True))
+
+
+def sample_interval(sent: Sent) -> tuple[float | None, float | None]:
+    """95 % confidence interval of one sample's rate, from how it varied within its time."""
+    if len(sent.bins_bps) < 2:
+        return None, None
+    mean, low, high = mean_interval(sent.bins_bps)
+    half = (high - low) / 2
+    if not math.isfinite(half):
+        return None, None
+    # The bins leave out both ends; their spread, not their mean, is what the sample's own value lacks.
+    scale = sent.capacity_bps / mean if mean else 1.0
+    return max(0.0, sent.capacity_bps - half * scale), sent.capacity_bps + half * scale
+
+
+def metrics(
+    planned: Planned,
+    sent: Sent,
+    lengths: dict[tuple[str, str], int],
+    endpoints: Endpoints,
+    before: dict[str, State],
+    after: dict[str, State],
+) -> dict[str, Quantity]:
+    """All that was measured beside the capacity; what could not be is null."""
+    distances = [endpoints.distance(*pair) for pair in planned.pairs]
+    known = [distance for distance in distances if distance is not None]
+    one_of = {
+        "jain": (jain(sent.connection_bps), ""),
+        "connection_bps": (sent.capacity_bps / (planned.connections * len(planned.pairs)), "bit/s"),
+        "distance": (max(known) if known and len(known) == len(distances) else None, "edges"),
+        "hops": (max(lengths.values()) if lengths else (0 if planned.source == planned.target else None), "hops"),
+        "retransmits": (sent.retransmits, "segments"),
+        "rtt_idle_s": (sent.rtt_idle_s, "s"),
+        "rtt_loaded_s": (sent.rtt_loaded_s, "s"),
+        "sender_cpu": (sent.sender_cpu, "of all cores" if planned.engine == "own" else "cores"),
+        "receiver_cpu": (sent.receiver_cpu, "of all cores" if planned.engine == "own" else "cores"),
+    }
+    found = {name: Quantity(value=value, unit=unit) for name, (value, unit) in one_of.items()}
+    shares: dict[str, dict[str, float]] = defaultdict(dict)
+    for side, hosts in (("sender", {s for s, _ in planned.pairs}), ("receiver", {t for _, t in planned.pairs})):
+        for host in hosts:
+            for kind, share in used(before[host], after[host]).items():
+                shares[side][kind] = max(shares[side].get(kind, 0.0), share)
+        for kind, name, unit in (
+            ("cpu", "machine_cpu", "of all cores"),
+            ("softirq", "softirq", "of all cores"),
+            ("steal", "steal", "of all cores"),
+            ("process", "process_cpu", "cores"),
+        ):
+            if kind != "process" or planned.engine == "own":
+                found[f"{side}_{name}"] = Quantity(value=shares[side].get(kind), unit=unit)
+    return found

@@ -1,0 +1,153 @@
+"""What an endpoint tells of itself before and after a sample: the conditions under which it was taken.
+
+One short script of POSIX shell runs on every kind of endpoint; what a host lacks, its answer lacks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+SCRIPT = r"""
+s() { echo "@$1"; }
+s kernel; uname -srm
+s time_s; date +%s.%N
+s load; cat /proc/loadavg
+s stat; head -n 1 /proc/stat
+s cpus; grep -c ^processor /proc/cpuinfo
+s memory; head -n 3 /proc/meminfo
+s clock_source; cat /sys/devices/system/clocksource/clocksource0/current_clocksource
+s governor; cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor
+s congestion; cat /proc/sys/net/ipv4/tcp_congestion_control
+s tcp_rmem; cat /proc/sys/net/ipv4/tcp_rmem
+s tcp_wmem; cat /proc/sys/net/ipv4/tcp_wmem
+s netdev; cat /proc/net/dev
+s snmp; grep ^Tcp: /proc/net/snmp
+s link; command -v ip >/dev/null && ip -d -o link show
+command -v ethtool >/dev/null && for i in $(tail -n +3 /proc/net/dev | cut -d: -f1); do
+  [ "$i" = lo ] || { s "offloads $i"; ethtool -k "$i" | grep ': on'; }
+done
+here=$(readlink /proc/self/ns/net)
+for p in /proc/[0-9]*; do
+  read -r c < "$p/comm" || continue
+  [ "$c" = gavotte-agent ] && [ "$(readlink "$p/ns/net")" = "$here" ] || continue
+  s agent; cat "$p/stat"
+  s cgroup; cat "$p/cgroup"
+  while IFS=: read -r _ kinds path; do
+    for f in "/sys/fs/cgroup$path" "/sys/fs/cgroup/${kinds%%,*}$path"; do
+      for k in cpu.max cpu.cfs_quota_us cpu.cfs_period_us cpuset.cpus; do
+        [ "$path" != / ] && [ -r "$f/$k" ] && echo "=$k $(cat "$f/$k")"
+      done
+    done
+  done < "$p/cgroup"
+done
+""".strip()
+"""Prints sections, each under a line `@name`. Errors of single commands do not matter."""
+
+_CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+_NETDEV = ("rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "tx_bytes", "tx_packets", "tx_errors", "tx_dropped")
+_NETDEV_AT = (0, 1, 2, 3, 8, 9, 10, 11)
+
+State = dict[str, Any]
+"""One endpoint at one moment, ready for JSON."""
+
+
+def read_state(text: str) -> State:
+    """Reads what the script printed; anything it does not understand is left out.
+
+    Returns:
+        `kernel`, `time_s`, `load_1min`, `cpus`, `memory_bytes`, `clock_source`, `governor`, `congestion`, `cpu_ticks`
+        (by kind), `interfaces` (by name: counters, `mtu`, `gso_max_bytes`, `offloads`), `retransmitted_segments`,
+        `agent_ticks`, `cgroup`.
+    """
+    sections = _sections(text)
+    state: State = {}
+    for name in ("kernel", "clock_source", "governor", "congestion", "tcp_rmem", "tcp_wmem"):
+        if told := " ".join(sections.get(name, "").split()):
+            state[name] = told
+    for name, key, kind in (("time_s", "time_s", float), ("load", "load_1min", float), ("cpus", "cpus", int)):
+        if (number := _number(sections.get(name, ""))) is not None:
+            state[key] = kind(number)
+    if memory := dict(re.findall(r"(\w+): +(\d+) kB", sections.get("memory", ""))):
+        state["memory_bytes"] = {name.lower(): 1024 * int(size) for name, size in memory.items()}
+    words = sections.get("stat", "").split()
+    if words[:1] == ["cpu"]:
+        ticks = [int(word) for word in words[1:] if word.isdigit()]
+        state["cpu_ticks"] = dict(zip(_CPU_FIELDS, ticks, strict=False))
+    if interfaces := _interfaces(sections):
+        state["interfaces"] = interfaces
+    if (segments := _retransmitted(sections.get("snmp", ""))) is not None:
+        state["retransmitted_segments"] = segments
+    agent = sections.get("agent", "").rpartition(")")[2].split()
+    if len(agent) > 12 and agent[11].isdigit() and agent[12].isdigit():
+        state["agent_ticks"] = int(agent[11]) + int(agent[12])
+    if cgroup := re.findall(r"^=(\S+) (.+)$", sections.get("cgroup", ""), re.MULTILINE):
+        state["cgroup"] = {key: value.strip() for key, value in cgroup}
+    return state
+
+
+def used(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
+    """Shares of an endpoint's processors between two states.
+
+    Returns:
+        `cpu` (busy), `softirq` and `steal`, each 0 to 1 of all cores; `process`, the agent's, in cores. What is not
+        known is left out.
+    """
+    found: dict[str, float] = {}
+    first, last = before.get("cpu_ticks", {}), after.get("cpu_ticks", {})
+    spent = {kind: max(0, last[kind] - first[kind]) for kind in first.keys() & last.keys()}
+    total = sum(spent.values())
+    if total:
+        found["cpu"] = 1 - (spent.get("idle", 0) + spent.get("iowait", 0)) / total
+        found["softirq"] = spent.get("softirq", 0) / total
+        found["steal"] = spent.get("steal", 0) / total
+        if "agent_ticks" in before and "agent_ticks" in after and after.get("cpus"):
+            ticks = after["agent_ticks"] - before["agent_ticks"]
+            found["process"] = max(0.0, ticks * after["cpus"] / total)
+    return found
+
+
+def _sections(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    name = ""
+    for line in text.splitlines():
+        if line.startswith("@"):
+            name = line[1:].strip()
+            found.setdefault(name, "")
+        elif name:
+            found[name] += line + "\n"
+    return found
+
+
+def _number(text: str) -> float | None:
+    match = re.match(r"\s*(\d{1,15}(?:\.\d{1,9})?)", text)
+    return float(match[1]) if match else None
+
+
+def _interfaces(sections: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for line in sections.get("netdev", "").splitlines():
+        name, mark, rest = line.partition(":")
+        numbers = rest.split()
+        if mark and len(numbers) >= 16 and all(number.isdigit() for number in numbers):
+            found[name.strip()] = {key: int(numbers[at]) for key, at in zip(_NETDEV, _NETDEV_AT, strict=True)}
+    for line in sections.get("link", "").splitlines():
+        match = re.match(r"\d+: ([^:@\s]+)[^:]*:.* mtu (\d+)", line)
+        if match and match[1] in found:
+            found[match[1]]["mtu"] = int(match[2])
+            if gso := re.search(r"\bgso_max_size (\d+)", line):
+                found[match[1]]["gso_max_bytes"] = int(gso[1])
+    for title, text in sections.items():
+        kind, _, name = title.partition(" ")
+        if kind == "offloads" and name in found:
+            found[name]["offloads"] = sorted(line.partition(":")[0].strip() for line in text.splitlines())
+    return found
+
+
+def _retransmitted(text: str) -> int | None:
+    lines = [line.split()[1:] for line in text.splitlines() if line.startswith("Tcp:")]
+    if len(lines) < 2 or "RetransSegs" not in lines[0]:
+        return None
+    at = lines[0].index("RetransSegs")
+    return int(lines[1][at]) if at < len(lines[1]) and lines[1][at].isdigit() else None

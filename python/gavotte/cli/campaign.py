@@ -1,0 +1,256 @@
+"""`gavotte campaign`: measurements that somebody else can repeat a year later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gavotte.cli.options import Budget, Json, PricePerGb
+from gavotte.cli.output import emit_json, emit_table, note, progress
+
+if TYPE_CHECKING:
+    from gavotte.campaign import Plan
+    from gavotte.formats.campaign import Campaign
+
+campaign = typer.Typer(help="Plan, run, report and compare measurement campaigns.", no_args_is_help=True)
+
+CampaignFile = Annotated[Path, typer.Argument(help="A Campaign.", metavar="C.campaign.toml")]
+
+
+@campaign.command("plan", epilog="Example: gavotte campaign plan study.campaign.toml --json")
+def plan_(file: CampaignFile, as_json: Json = False) -> None:
+    """Print the samples of a campaign in order, and what they cost; measure nothing."""
+    from gavotte.formats.campaign import read_campaign
+
+    planned = _planned(read_campaign(file))
+    if as_json:
+        emit_json(planned.as_dict())
+        return
+    rows = [
+        [
+            each.sample,
+            each.source,
+            each.target,
+            str(each.connections),
+            each.engine,
+            "if needed" if each.optional else "",
+        ]
+        for each in planned.samples
+    ]
+    emit_table(
+        ["sample", "source", "target", "connections", "engine", "taken"],
+        rows,
+        words=("source", "target", "engine", "taken"),
+    )
+    _tell_cost(planned)
+
+
+@campaign.command(epilog="Example: gavotte campaign run study.campaign.toml -o study.jsonl --resume")
+def run(
+    file: CampaignFile,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Append a Record for each sample to this file.", metavar="R.jsonl")
+    ],
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a file that holds samples of this campaign already.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost and send nothing.")] = False,
+    budget: Budget = None,
+    price_per_gb: PricePerGb = 0.0,
+    as_json: Json = False,
+) -> None:
+    """Take the samples of a campaign; one that was killed goes on with --resume."""
+    from gavotte import lab
+    from gavotte.campaign import check_budget
+    from gavotte.campaign import run as take
+    from gavotte.cli.budget import read_limits
+    from gavotte.errors import GavotteError
+    from gavotte.formats.campaign import read_campaign
+
+    asked = read_campaign(file)
+    planned = _planned(asked)
+    limits = read_limits(list(budget or ()), price_per_gb)
+    check_budget(planned, seconds=limits.seconds, size_bytes=limits.bytes)
+    check_budget(planned, seconds=asked.budget.seconds, size_bytes=asked.budget.bytes)
+    cost = planned.most_bytes / 1e9 * price_per_gb
+    if limits.money is not None and cost > limits.money:
+        raise GavotteError(f"the campaign costs up to {cost:g}, but its budget is {limits.money:g}")
+    _tell_cost(planned)
+    if dry_run:
+        if as_json:
+            emit_json({key: value for key, value in planned.as_dict().items() if key != "samples"})
+        return
+    bound_s = min((each for each in (limits.seconds, asked.budget.seconds) if each is not None), default=None)
+    with progress("measuring") as bar:
+        done = take(
+            planned,
+            output,
+            lambda topology: lab.session(topology, source=str(file)),
+            resume=resume,
+            max_seconds=bound_s,
+            progress=bar,
+            told=note,
+        )
+    if done.cut_bytes:
+        note(f"cut a torn line of {done.cut_bytes} bytes from {output}")
+    note(
+        f"{done.taken} samples taken, {done.skipped} were there, {done.needless} not needed, "
+        f"{len(done.failed)} failed; {done.seconds:.0f} s"
+    )
+    if as_json:
+        emit_json(done.as_dict())
+    if done.failed:
+        name, reason = next(iter(done.failed.items()))
+        raise GavotteError(
+            f"{len(done.failed)} samples failed; {name}: {reason}",
+            hint="run it again with --resume when that is mended",
+        )
+
+
+def _planned(asked: Campaign) -> Plan:
+    from gavotte.campaign import plan
+    from gavotte.campaign.drivers.lab import topology_rate_bps
+    from gavotte.formats.topology import read_topology
+
+    if asked.driver.topology is None:
+        return plan(asked)
+    topology = read_topology(asked.driver.topology)
+    return plan(asked, rate_bps=lambda a, b: topology_rate_bps(topology, asked.driver.tenant, a, b))
+
+
+def _tell_cost(planned: Plan) -> None:
+    from gavotte.formats.rates import format_bytes
+
+    optional = sum(each.optional for each in planned.samples)
+    more = (
+        f"; up to {planned.most_seconds:.0f} s and {format_bytes(planned.most_bytes)} with {optional} more"
+        if optional
+        else ""
+    )
+    note(
+        f"{len(planned.samples) - optional} samples, about {planned.seconds:.0f} s and "
+        f"{format_bytes(planned.bytes)}{more}; seed {planned.campaign.seed}"
+    )
+
+
+RecordsFile = Annotated[Path, typer.Argument(help="Records of a campaign.", metavar="R.jsonl")]
+Metric = Annotated[
+    str,
+    typer.Option(
+        "--metric", help="What to compare: capacity_bps, or a name in `metrics` of the Records.", metavar="NAME"
+    ),
+]
+Relevant = Annotated[
+    float,
+    typer.Option(
+        "--relevant", help="Smallest difference that matters, as a share of A.", min=0, max=10, metavar="SHARE"
+    ),
+]
+
+
+@campaign.command(epilog="Example: gavotte campaign report study.jsonl -o study.html")
+def report(
+    records: RecordsFile,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", help="Write the page to this file: HTML, or Markdown for *.md.", metavar="REPORT.html"
+        ),
+    ],
+    other: Annotated[
+        Path | None, typer.Argument(help="Records of another campaign to show beside it.", metavar="OTHER.jsonl")
+    ] = None,
+    metric: Metric = "capacity_bps",
+    relevant: Relevant = 0.05,
+    as_json: Json = False,
+) -> None:
+    """Show a campaign's tables and figures, what was unclean about it, and another one beside it."""
+    from gavotte.campaign import compare as beside
+    from gavotte.campaign import report as draw
+    from gavotte.campaign.conditions import unclean
+    from gavotte.formats.record import read_samples
+
+    samples = read_samples(records)
+    others = [] if other is None else read_samples(other)
+    compared = None if other is None else beside(samples, others, metric=metric, relevant=relevant)
+    written = draw(output, samples, others, comparison=compared)
+    warnings = unclean(samples) + unclean(others)
+    for warning in warnings:
+        note(f"warning: measured under unclean conditions: {warning}")
+    if as_json:
+        alike = {} if compared is None else {"alike": compared.alike}
+        emit_json({"report": [str(path) for path in written], "samples": len(samples), "warnings": warnings, **alike})
+    note(f"wrote {', '.join(map(str, written))}")
+
+
+@campaign.command(epilog="Example: gavotte campaign compare before.jsonl after.jsonl")
+def compare(
+    first: Annotated[Path, typer.Argument(help="Records of a campaign.", metavar="A.jsonl")],
+    second: Annotated[Path, typer.Argument(help="Records of another one.", metavar="B.jsonl")],
+    metric: Metric = "capacity_bps",
+    relevant: Relevant = 0.05,
+    significance: Annotated[
+        float,
+        typer.Option(
+            "--significance", help="Chance of a false alarm, of all together.", min=1e-9, max=0.5, metavar="SHARE"
+        ),
+    ] = 0.05,
+    as_json: Json = False,
+) -> None:
+    """Tell whether two campaigns found the same; exit 0 if they did, 1 if not."""
+    from gavotte.campaign import compare as beside
+    from gavotte.campaign.reporting import DIFFERENCE_HEADINGS, difference_rows
+    from gavotte.formats.record import read_samples
+
+    told = beside(
+        read_samples(first), read_samples(second), metric=metric, relevant=relevant, significance=significance
+    )
+    if as_json:
+        emit_json(told.as_dict())
+    else:
+        words = ("source", "target", "flavour", "samples", "verdict")
+        emit_table(DIFFERENCE_HEADINGS, difference_rows(told), words=words)
+    if told.untested:
+        note(f"warning: {told.untested} scenarios have fewer than two values on a side and were not tested")
+    different = sum(cell.different for cell in told.cells)
+    beyond = f"by more than {100 * relevant:g} %"
+    note("alike" if told.alike else f"different: {different} of {len(told.cells)} {beyond}, or only in one")
+    if not told.alike:
+        raise typer.Exit(1)
+
+
+@campaign.command(epilog="Example: gavotte campaign export study.jsonl -o study.parquet")
+def export(
+    records: RecordsFile,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Write the table to this file.", metavar="R.parquet")],
+    as_json: Json = False,
+) -> None:
+    """Write Records as a Parquet table, one row a value."""
+    from gavotte.campaign import write_parquet
+    from gavotte.formats.record import read_samples
+
+    rows = write_parquet(output, read_samples(records))
+    if as_json:
+        emit_json({"table": str(output), "rows": rows})
+    note(f"wrote {rows} rows to {output}")
+
+
+@campaign.command("import", epilog="Example: gavotte campaign import output/paper/*/*.json -o osmef.jsonl")
+def import_(
+    files: Annotated[list[Path], typer.Argument(help="Result files that OSMeF wrote.", metavar="RESULT.json...")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Write a Record for each to this file.", metavar="R.jsonl")
+    ],
+    name: Annotated[str, typer.Option("--name", help="The campaign's name.")] = "osmef",
+    as_json: Json = False,
+) -> None:
+    """Read OSMeF's published result files as Records."""
+    from gavotte.campaign import read_osmef, write_samples
+
+    samples = read_osmef(files, name)
+    write_samples(output, samples)
+    if as_json:
+        emit_json({"records": str(output), "samples": len(samples)})
+    note(f"wrote {len(samples)} samples to {output}")

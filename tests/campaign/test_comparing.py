@@ -1,0 +1,108 @@
+"""Comparing: what is chance and what is not, and the exit status that says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from tests.campaign.studies import repeated
+from tests.shell import gavotte
+
+from gavotte.campaign import compare, report, write_samples
+from gavotte.campaign.statistics import holm, mean_interval, more_than
+from gavotte.errors import GavotteError
+from gavotte.formats.record import Quantity, Sample
+
+
+def study(seed: int, *, share: float = 1.0, noise: float = 0.01, repetitions: int = 5) -> list[Sample]:
+    rng = np.random.default_rng(seed)
+    found: list[Sample] = []
+    for number, connections in enumerate((1, 10, 30, 50)):
+        rate = 2.8e8 * (share if number == 2 else 1.0)
+        found += repeated("near", list(rate * (1 + noise * rng.standard_normal(repetitions))), connections=connections)
+    return found
+
+
+def test_two_runs_of_one_thing_are_alike_and_a_tenth_is_not() -> None:
+    alarms = sum(not compare(study(seed), study(1000 + seed)).alike for seed in range(200))
+    assert alarms <= 2
+    missed = sum(compare(study(seed), study(1000 + seed, share=0.9)).alike for seed in range(200))
+    assert missed <= 2
+
+
+def test_no_difference_matters_below_the_margin_however_sure() -> None:
+    one, other = study(1, noise=1e-6, repetitions=50), study(2, noise=1e-6, repetitions=50, share=0.96)
+    assert compare(one, other).alike
+    assert not compare(one, other, relevant=0.03).alike
+
+
+def test_the_margin_of_zero_is_welchs_test() -> None:
+    rng = np.random.default_rng(3)
+    one, other = rng.normal(10, 1, 8), rng.normal(10.8, 2, 11)
+    assert more_than(list(one), list(other), 0.0) == pytest.approx(
+        stats.ttest_ind(one, other, equal_var=False).pvalue, rel=1e-9
+    )
+
+
+def test_holm_is_statsmodels_textbook_example() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []
+
+
+def test_the_interval_is_students() -> None:
+    mean, low, high = mean_interval([1.0, 2.0, 3.0])
+    assert mean == 2.0
+    assert (high - low) / 2 == pytest.approx(4.302653 / 3**0.5, rel=1e-6)
+
+
+def test_what_only_one_has_is_different_and_nothing_to_test_is_told() -> None:
+    one = study(1)
+    told = compare(one, one + repeated("far", [1.0, 1.1]))
+    assert [cell.scenario for cell in told.cells if cell.different] == ["far"]
+    with pytest.raises(GavotteError, match="two or more values"):
+        compare(repeated("near", [1.0]), repeated("near", [1.0]))
+    with pytest.raises(GavotteError, match="two or more values of `speed`"):
+        compare(one, one, metric="speed")
+
+
+def test_the_exit_status_is_the_verdict(tmp_path: Path) -> None:
+    write_samples(tmp_path / "a.jsonl", study(1))
+    write_samples(tmp_path / "b.jsonl", study(2))
+    write_samples(tmp_path / "c.jsonl", study(3, share=0.9))
+    alike = gavotte("campaign", "compare", tmp_path / "a.jsonl", tmp_path / "b.jsonl")
+    assert (alike.returncode, alike.stderr) == (0, "alike\n")
+    different = gavotte("campaign", "compare", tmp_path / "a.jsonl", tmp_path / "c.jsonl", "--json")
+    assert different.returncode == 1
+    assert '"alike": false' in different.stdout
+    assert "different: 1 of 4 by more than 5 %" in different.stderr
+
+
+def state(load: float, **more: object) -> dict[str, object]:
+    ticks = {"user": 100, "system": 10, "idle": 900, "softirq": 5, "steal": 0, "iowait": 0, "nice": 0, "irq": 0}
+    return {"kernel": "Linux 6.1", "cpus": 2, "load_1min": load, "cpu_ticks": ticks, **more}
+
+
+def test_the_page_shows_figures_numbers_and_what_was_unclean(tmp_path: Path) -> None:
+    distance = {"distance": Quantity(value=2.0, unit="edges"), "connection_bps": Quantity(value=1e8, unit="bit/s")}
+    stolen = state(0.1)["cpu_ticks"] | {"user": 150, "steal": 20}  # type: ignore[operator]
+    busy = {"plan": "x", "before": {"a": state(5.0)}, "after": {"a": state(5.0, cpu_ticks=stolen)}}
+    calm = {"plan": "x", "before": {"a": state(0.1)}, "after": {"a": state(0.1)}}
+    near = repeated("near", [1e8, 1.1e8], metrics=distance, metadata=calm)
+    loops = repeated("loop", [9e9, 9.1e9], target="a", connections=10, metadata=busy)
+    written = report(tmp_path / "r.html", near + loops, near, comparison=compare(near, near), made_s=0.0)
+    page = written[0].read_text()
+    for text in ("Loopback BTC", "BTC by distance", "Measured under unclean conditions", "p = 1, first", "1970-01-01"):
+        assert text in page, text
+    assert "load before the sample above 0.5 for each core of a (loop/p10/r0, loop/p10/r1)" in page
+    assert "of the time of a stolen by its hypervisor" in page
+    assert "<script src" not in page
+    files = report(tmp_path / "r.md", near + loops, made_s=0.0)
+    assert [each.name for each in files] == ["r.md", "r.fig2.svg", "r.fig3.svg"]
+    markdown = files[0].read_text()
+    assert "![fig3](r.fig3.svg)" in markdown
+    assert "| near | a | b | 1 |" in markdown
+    before = files[1].read_bytes()
+    report(tmp_path / "r.md", near + loops, made_s=0.0)
+    assert files[1].read_bytes() == before

@@ -1,0 +1,165 @@
+"""Plans: what is measured, in which order, byte for byte the same for one seed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.campaign.studies import campaign
+from tests.examples import examples
+from tests.shell import gavotte
+
+from gavotte.campaign import check_budget, plan
+from gavotte.errors import FormatError, GavotteError
+from gavotte.formats.campaign import read_campaign
+
+STUDY = """format = "gavotte/campaign/1"
+name = "distance"
+seed = {seed}
+order = "random"
+repetitions = 5
+seconds = 2.0
+[driver]
+kind = "lab"
+topology = "cloud.topology.toml"
+[[scenario]]
+name = "same-rack"
+kind = "pair"
+source = ["vm0"]
+target = ["vm1"]
+connections = [1, 10, 30, 50]
+[stop]
+relative_half_width = 0.05
+most_repetitions = 20
+"""
+CLOUD = """format = "gavotte/topology/1"
+[[switch]]
+name = "core"
+[[host]]
+name = "vm0"
+switch = "core"
+rate = "100mbit"
+[[host]]
+name = "vm1"
+switch = "core"
+rate = "200mbit"
+"""
+
+
+def write(folder: Path, seed: int = 1) -> Path:
+    (folder / "cloud.topology.toml").write_text(CLOUD)
+    path = folder / "study.campaign.toml"
+    path.write_text(STUDY.format(seed=seed))
+    return path
+
+
+def test_one_file_gives_one_plan_wherever_it_lies(tmp_path: Path) -> None:
+    texts = set()
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        done = gavotte("campaign", "plan", write(tmp_path / name), "--json")
+        assert done.returncode == 0, done.stderr
+        texts.add(done.stdout)
+    assert len(texts) == 1
+    told = json.loads(texts.pop())
+    assert len(told["samples"]) == 4 * 20
+    assert sum(not each["optional"] for each in told["samples"]) == 4 * 5
+    assert len({each["sample"] for each in told["samples"]}) == 80
+    # 2 s at the slower end's 100 Mbit/s, of which TCP keeps 1448/1514.
+    assert told["estimate"]["bytes"] == 20 * round(2 * 100e6 * 1448 / 1514 / 8)
+    other = gavotte("campaign", "plan", write(tmp_path / "there", seed=2), "--json")
+    again = json.loads(other.stdout)
+    assert {each["sample"] for each in again["samples"]} == {each["sample"] for each in told["samples"]}
+    assert again["samples"] != told["samples"]
+
+
+def test_kinds_say_who_sends_at_once() -> None:
+    three = {"source": ["a", "b"], "target": ["c", "d"]}
+    asked = campaign(
+        {"kind": "loopback", "source": ["a", "b"], "name": "lo"},
+        three | {"kind": "pair", "name": "pair"},
+        three | {"kind": "parallel", "name": "n-way"},
+        three | {"kind": "shuffle", "name": "shuffle"},
+        {"kind": "incast", "source": ["a", "b"], "target": ["c"], "name": "incast"},
+        {"kind": "all-to-all", "source": ["a", "b", "c"], "name": "all"},
+        {"kind": "tunnel", "name": "tunnel"},
+        repetitions=1,
+    )
+    groups: dict[str, list[set[tuple[str, str]]]] = {}
+    for each in plan(asked).samples:
+        groups.setdefault(each.scenario, []).append(set(each.pairs))
+    assert sorted(map(sorted, groups["lo"])) == [[("a", "a")], [("b", "b")]]
+    assert len(groups["pair"]) == 4
+    assert groups["n-way"] == [{("a", "c"), ("b", "d")}]
+    assert groups["shuffle"] == [{("a", "c"), ("a", "d"), ("b", "c"), ("b", "d")}]
+    assert groups["incast"] == [{("a", "c"), ("b", "c")}]
+    assert len(groups["all"][0]) == 6
+    assert groups["tunnel"] == [{("a", "b")}]
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(1, 5), st.sampled_from(["random", "blocked"]), st.booleans())
+@examples(60)
+def test_every_sample_stands_once_and_in_its_order(seed: int, repetitions: int, order: str, stops: bool) -> None:
+    stop = {"stop": {"relative_half_width": 0.1, "most_repetitions": repetitions + 2}} if stops else {}
+    asked = campaign(
+        {"connections": [1, 2, 3], "flavours": ["x", "y"]},
+        {"source": ["a", "c"], "target": ["b"]},
+        seed=seed,
+        repetitions=repetitions,
+        order=order,
+        flavour=[{"name": "x", "cpus": 0.5}, {"name": "y", "cores": 1}],
+        **stop,
+    )
+    planned = plan(asked)
+    assert planned == plan(asked)
+    assert len({each.sample for each in planned.samples}) == len(planned.samples) == 8 * (repetitions + 2 * stops)
+    must = [each for each in planned.samples if not each.optional]
+    assert list(planned.samples[: len(must)]) == must
+    if order == "blocked":
+        assert [each.repetition for each in must] == sorted(each.repetition for each in must)
+    rest = planned.samples[len(must) :]
+    assert [each.repetition for each in rest] == sorted(each.repetition for each in rest)
+
+
+def test_a_budget_counts_what_the_stop_rule_may_add() -> None:
+    stop = {"relative_half_width": 0.1, "most_repetitions": 10}
+    planned = plan(campaign(repetitions=2, seconds=10.0, stop=stop))
+    check_budget(planned, seconds=120.0, size_bytes=None)
+    with pytest.raises(GavotteError, match="takes up to 107 s"):
+        check_budget(planned, seconds=60.0, size_bytes=None)
+    with pytest.raises(GavotteError, match="sends up to 125 GB"):
+        check_budget(planned, seconds=None, size_bytes=10**9)
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "says"),
+    [
+        ('kind = "pare"', "scenario[0].kind", "'pare'"),
+        ('target = ["vm0"]', "scenario[0].target", "send to itself"),
+        ("connections = [65]", "scenario[0].connections[0]", "65"),
+        ('flavours = ["big"]', "scenario[0].flavours", "is no flavour"),
+        ("connections = [1, 1]", "scenario[0].connections", "names one twice"),
+        ('background = [{ source = "vm0", target = "vm1" }]', "scenario[0].background[0]", "itself measures"),
+        ("speed = 3", "scenario[0].speed", "not a known key"),
+    ],
+)
+def test_a_mistake_names_file_field_and_remedy(tmp_path: Path, line: str, field: str, says: str) -> None:
+    path = write(tmp_path)
+    head, _, scenario = path.read_text().partition("[[scenario]]\n")
+    key = line.partition(" =")[0]
+    kept = [each for each in scenario.splitlines() if not each.startswith(f"{key} =")]
+    path.write_text("\n".join([head + "[[scenario]]", line, *kept]))
+    with pytest.raises(FormatError) as caught:
+        read_campaign(path)
+    assert caught.value.field == field
+    assert says in str(caught.value)
+
+
+def test_a_driver_takes_its_own_keys_only() -> None:
+    with pytest.raises(ValueError, match="is not a key of a `ssh` driver"):
+        campaign(driver={"kind": "ssh", "hosts": "h.hosts.toml", "image": "debian"})
+    with pytest.raises(ValueError, match="needs `topology`"):
+        campaign(driver={"kind": "lab"})

@@ -1,0 +1,185 @@
+"""What endpoints and other programs print, and the tables that others read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.campaign.studies import repeated
+from tests.examples import examples
+from tests.shell import gavotte
+
+from gavotte.agents import agent_pb2 as pb
+from gavotte.campaign.engines import jain, joined, read_iperf3, read_nuttcp, together
+from gavotte.campaign.states import SCRIPT, read_state, used
+from gavotte.errors import AgentError, FormatError
+from gavotte.formats.record import read_samples
+
+NUTTCP = """nuttcp-t: v6.1.2: socket
+nuttcp-t: connect=10.1.0.2 mss=1448 rtt_ms=0.102
+nuttcp-t: megabytes=34.6384 real_seconds=1.02 rate_KBps=34752.78 rate_Mbps=284.70
+nuttcp-t: retrans=7
+nuttcp-t: stats=cpu user=0.0 system=0.0 elapsed=0:01 cpu=5% memory=0i+0d-924maxrss io=0+0pf swaps=426+2csw
+
+nuttcp-r: v6.1.2: socket
+nuttcp-r: megabytes=34.6384 real_seconds=1.01 rate_KBps=34961.83 rate_Mbps=286.41
+nuttcp-r: stats=cpu user=0.0 system=0.3 elapsed=0:01 cpu=16% memory=0i+0d-846maxrss io=0+0pf swaps=38+442csw
+"""
+
+
+def test_what_nuttcp_prints() -> None:
+    sent = read_nuttcp(NUTTCP)
+    assert sent.capacity_bps == pytest.approx(286.41e6)
+    assert (sent.retransmits, sent.sender_cpu, sent.receiver_cpu) == (7, 0.05, 0.16)
+    assert sent.rtt_idle_s == pytest.approx(1.02e-4)
+    both = joined([sent, sent])
+    assert both.capacity_bps == pytest.approx(2 * 286.41e6)
+    assert (both.retransmits, len(both.connection_bps)) == (14, 2)
+    with pytest.raises(AgentError, match="Connection refused"):
+        read_nuttcp("", "nuttcp-t: v6.1.2: Error: connect: Connection refused\n")
+
+
+def test_what_iperf3_prints() -> None:
+    stream = {"sender": {"retransmits": 3, "mean_rtt": 40_000}, "receiver": {"bits_per_second": 1.4e8}}
+    end = {
+        "streams": [stream, stream],
+        "sum_sent": {"retransmits": 6},
+        "sum_received": {"bits_per_second": 2.8e8},
+        "cpu_utilization_percent": {"host_total": 12.0, "remote_total": 20.0},
+    }
+    told = {"end": end, "intervals": [{"sum": {"bits_per_second": 1e8 * n}} for n in range(4)]}
+    sent = read_iperf3(json.dumps(told))
+    assert (sent.capacity_bps, sent.connection_bps, sent.bins_bps) == (2.8e8, [1.4e8, 1.4e8], [1e8, 2e8])
+    assert (sent.retransmits, sent.rtt_loaded_s, sent.receiver_cpu) == (6, 0.04, 0.2)
+    with pytest.raises(AgentError, match="unable to connect"):
+        read_iperf3('{"error": "unable to connect to server"}')
+    for damaged in ("", "[]", '{"end": 3}', "null"):
+        with pytest.raises(AgentError, match="iperf3"):
+            read_iperf3(damaged)
+
+
+def reply(started_s: float, rate_bps: float, seconds: float = 1.0) -> pb.ProbeReply:
+    bins = [round(rate_bps * 0.05 / 8)] * 20
+    flow = pb.FlowResult(bytes=sum(bins), seconds=seconds, bin_bytes=bins)
+    bulk = pb.BulkResult(goodput_bps=8 * sum(bins) / seconds, flows=[flow])
+    return pb.ProbeReply(started_s=started_s, seconds=seconds, bulk=bulk)
+
+
+def test_pairs_that_start_apart_are_counted_while_all_send() -> None:
+    rates, total = together([reply(0.0, 1e8), reply(0.25, 2e8)], 0.05)
+    assert rates == pytest.approx([1e8, 2e8], rel=1e-3)
+    assert total == pytest.approx(3e8, rel=1e-3)
+    late = reply(0.0, 1e8)
+    # The first sends alone for a quarter: what it had then does not count.
+    for at in range(5):
+        late.bulk.flows[0].bin_bytes[at] *= 3
+    assert together([late, reply(0.25, 2e8)], 0.05)[0] == pytest.approx([1e8, 2e8], rel=1e-3)
+    with pytest.raises(AgentError, match="less than half"):
+        together([reply(0.0, 1e8), reply(0.6, 1e8)], 0.05)
+
+
+@given(st.lists(st.floats(0, 1e12), min_size=1, max_size=60))
+@examples(60)
+def test_jains_index_lies_between_an_nth_and_one(rates: list[float]) -> None:
+    index = jain(rates)
+    assert (
+        index is None if not any(rate * rate for rate in rates) else 1 / len(rates) - 1e-9 <= (index or 0) <= 1 + 1e-9
+    )
+
+
+def test_this_machine_tells_of_itself() -> None:
+    import subprocess
+
+    def told() -> dict[str, object]:
+        return read_state(subprocess.run(["sh", "-c", SCRIPT], capture_output=True, text=True, check=False).stdout)
+
+    before = told()
+    assert {
+        "kernel",
+        "time_s",
+        "load_1min",
+        "cpus",
+        "cpu_ticks",
+        "interfaces",
+        "retransmitted_segments",
+    } <= before.keys()
+    assert "lo" in before["interfaces"]  # type: ignore[operator]
+    assert set(used(before, told())) <= {"cpu", "softirq", "steal", "process"}
+
+
+@given(st.text("@statcpulindv:= 0123456789.\n", max_size=300))
+@examples(200)
+def test_any_account_is_safe(text: str) -> None:
+    state = read_state(text)
+    assert set(used(state, state)) <= {"cpu", "softirq", "steal", "process"}
+
+
+def test_shares_are_of_the_time_between() -> None:
+    first = {"cpu_ticks": {"user": 0, "idle": 0, "softirq": 0, "steal": 0}, "agent_ticks": 10, "cpus": 2}
+    last = {"cpu_ticks": {"user": 50, "idle": 100, "softirq": 40, "steal": 10}, "agent_ticks": 60, "cpus": 2}
+    assert used(first, last) == {"cpu": 0.5, "softirq": 0.2, "steal": 0.05, "process": 0.5}
+    assert used({}, last) == {}
+
+
+OSMEF = {
+    "btc": {
+        f"conn_{number}": {
+            "rx": {"rate_Mbps": f"{100 + number}.5", "cpu": "5%"},
+            "tx": {"retrans": "1", "rtt_ms": "0.276", "cpu": "4%", "real_seconds": "360.00"},
+        }
+        for number in (1, 2)
+    },
+    "concurrent": 2,
+    "receiver": "me@192.168.46.11",
+    "senders": "me@192.168.46.15",
+    "state_receiver": {"kernel_version": "3.2.0-49-generic", "load_1": "0.08"},
+    "time": 1374580149.1,
+    "type": "BTC",
+}
+"""Two connections of a file as OSMeF writes them, with most of nuttcp's fields left out."""
+
+
+def test_results_of_osmef(tmp_path: Path) -> None:
+    folder = tmp_path / "vm_to_vm_2"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}_BTC.json").write_text(json.dumps(OSMEF | {"time": 1374580149.1 + number}))
+    done = gavotte("campaign", "import", *sorted(folder.iterdir()), "-o", tmp_path / "o.jsonl")
+    assert done.returncode == 0, done.stderr
+    samples = read_samples(tmp_path / "o.jsonl")
+    assert [each.repetition for each in samples] == [0, 1, 2]
+    first = samples[0]
+    assert (first.source, first.target, first.connections) == ("192.168.46.15", "192.168.46.11", 2)
+    assert first.value == pytest.approx(204e6)
+    assert first.metrics["retransmits"].value == 2
+    assert first.metrics["distance"].value == 2
+    assert first.metadata["before"]["192.168.46.11"]["kernel"] == "3.2.0-49-generic"
+    (folder / "0_BTC.json").write_text('{"btc": {}, "time": 3}')
+    wrong = gavotte("campaign", "import", folder / "0_BTC.json", "-o", tmp_path / "p.jsonl")
+    assert wrong.returncode == 1
+    assert "btc: has no connections" in wrong.stderr
+
+
+def test_a_parquet_table_has_a_row_for_each_value(tmp_path: Path) -> None:
+    from gavotte.campaign import write_parquet
+
+    samples = repeated("near", [1e8, 2e8], connections=2, connection_bps=[4e7, 6e7])
+    assert write_parquet(tmp_path / "r.parquet", samples) == 2 * (1 + 1 + 2)
+    table = pq.read_table(tmp_path / "r.parquet").to_pylist()
+    assert {row["metric"] for row in table} == {
+        "capacity_bps",
+        "connection_bps",
+        "connection_bps[0]",
+        "connection_bps[1]",
+    }
+    assert sum(row["value"] for row in table if row["metric"] == "capacity_bps") == 3e8
+
+
+def test_damaged_samples_are_named(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl").write_text('{"format": "gavotte/record/1", "kind": "run"}\n')
+    with pytest.raises(FormatError, match=r"r.jsonl:1"):
+        read_samples(tmp_path / "r.jsonl")
