@@ -62,7 +62,8 @@ impl Schedule {
             if turn.probes.iter().any(|other| other.peer == probe.peer) {
                 return Err(format!("two probes to `{}` in round {}", probe.peer, probe.round));
             }
-            if !turn.probes.is_empty() && !(bulk(&probe) && turn.probes.iter().all(bulk)) {
+            let alone = turn.probes.is_empty();
+            if !alone && !turn.probes.iter().chain([&probe]).all(bulk) {
                 return Err(format!("two probes in round {}, and not all of them bulk", probe.round));
             }
             turn.probes.push(probe);
