@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup demo test test-fast flaky lint fuzz chaos deny format snapshots proto lock clean
+.PHONY: help setup demo test test-fast test-openstack flaky lint fuzz chaos deny format snapshots proto lock clean
 
 help: ## Say what each verb does
 	@sed -n 's/^\([a-z%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
@@ -22,6 +22,9 @@ test: setup lint ## All checks and tests; those with real packets one after the 
 test-fast: setup ## The inner loop: no lab, no slow tests, few examples of each property; under two minutes
 	PROPTEST_CASES=16 cargo test --workspace --quiet --locked
 	GAVOTTE_EXAMPLES=fast $(PYTHON) -m pytest -q -n 2 -m "not lab and not slow"
+
+test-openstack: setup ## The OpenStack driver against real services, which the first call downloads; needs root
+	@GAVOTTE_OPENSTACK=real tools/openstack $(PYTHON) -m pytest -q tests/campaign/test_openstack.py
 
 flaky: setup ## How often each test with real packets needs another try (ARGS="--runs 3 tests/lab")
 	@tools/flaky $(ARGS)
@@ -46,7 +49,7 @@ deny: setup ## Sources, bans and licences of all crates by cargo-deny, which the
 	@target/tools/bin/cargo-deny --version >/dev/null 2>&1 || cargo install --quiet --locked --root target/tools cargo-deny
 	target/tools/bin/cargo-deny check bans licenses sources
 
-bench-%: setup ## One benchmark: broadcast, train, transfer-time, allpairs, racks, sharing, cross, calibrate, stability, fluid, place, choreo, rpca, constant, change, profile, shuffle, transfers; figures draws docs/results (ARGS="...")
+bench-%: setup ## One benchmark: broadcast, train, transfer-time, allpairs, racks, sharing, cross, calibrate, stability, fluid, place, choreo, rpca, constant, change, profile, shuffle, transfers, campaign; figures draws docs/results (ARGS="...")
 	@tools/peers $*
 	@$(PYTHON) -m benches.$(subst -,_,$*) $(ARGS)
 

@@ -95,8 +95,8 @@ def test_the_page_shows_figures_numbers_and_what_was_unclean(tmp_path: Path) -> 
     page = written[0].read_text()
     for text in ("Loopback BTC", "BTC by distance", "Measured under unclean conditions", "p = 1, first", "1970-01-01"):
         assert text in page, text
-    assert "load before the sample above 0.5 for each core of a (loop/p10/r0, loop/p10/r1)" in page
-    assert "of the time of a stolen by its hypervisor" in page
+    assert "a: load before the sample above 0.5 for each core (loop/p10/r0, loop/p10/r1)" in page
+    assert "a: more than 1 % of its time stolen by the hypervisor" in page
     assert "<script src" not in page
     files = report(tmp_path / "r.md", near + loops, made_s=0.0)
     assert [each.name for each in files] == ["r.md", "r.fig2.svg", "r.fig3.svg"]

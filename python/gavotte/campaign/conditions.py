@@ -20,45 +20,51 @@ CONSTANT = ("kernel", "congestion", "clock_source", "governor", "cpus")
 
 def unclean(samples: Sequence[Sample]) -> list[str]:
     """Conditions that were not clean, a line each; none = none that the samples tell of."""
-    findings: dict[str, list[str]] = defaultdict(list)
+    findings: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     seen: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     for sample in samples:
         before, after = sample.metadata.get("before", {}), sample.metadata.get("after", {})
         if not isinstance(before, dict) or not isinstance(after, dict):
             continue
         for other in sample.metadata.get("beside", []):
-            findings[f"another run moved bytes meanwhile: {other}"].append(sample.sample)
+            findings[f"another run moved bytes meanwhile: {other}"][""].add(sample.sample)
         if not before:
-            findings["the endpoints told nothing of themselves"].append(sample.sample)
+            findings["the endpoints told nothing of themselves"][""].add(sample.sample)
         for host, state in before.items():
             if not state:
-                findings[f"{host} told nothing of itself"].append(sample.sample)
+                findings["told nothing of itself"][host].add(sample.sample)
                 continue
             for what, value in _constant(state).items():
                 seen[host, what].setdefault(str(value), sample.sample)
-            for finding in _doubts(host, state, after.get(host, {})):
-                findings[finding].append(sample.sample)
-    lines = [f"{what} ({_named(where, len(samples))})" for what, where in findings.items()]
+            for finding in _doubts(state, after.get(host, {})):
+                findings[finding][host].add(sample.sample)
+    lines = []
+    for what, hosts in findings.items():
+        where = [sample.sample for sample in samples if any(sample.sample in each for each in hosts.values())]
+        named = ", ".join(filter(None, sorted(hosts)))
+        lines.append(
+            f"{named}: {what} ({_named(where, len(samples))})" if named else f"{what} ({_named(where, len(samples))})"
+        )
     for (host, what), values in seen.items():
         if len(values) > 1:
             lines.append(f"{what} of {host} changed: {', '.join(sorted(values))}")
     return lines
 
 
-def _doubts(host: str, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+def _doubts(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     found = []
     cpus = before.get("cpus") or 1
     if before.get("load_1min", 0.0) > BUSY_LOAD * cpus:
-        found.append(f"load before the sample above {BUSY_LOAD:g} for each core of {host}")
+        found.append(f"load before the sample above {BUSY_LOAD:g} for each core")
     if used(before, after).get("steal", 0.0) > STEAL:
-        found.append(f"more than {100 * STEAL:g} % of the time of {host} stolen by its hypervisor")
+        found.append(f"more than {100 * STEAL:g} % of its time stolen by the hypervisor")
     clock = before.get("clock_source", "")
     if clock in ("acpi_pm", "jiffies", "hpet"):
-        found.append(f"slow clock source `{clock}` on {host}")
+        found.append(f"slow clock source `{clock}`")
     for name, counters in before.get("interfaces", {}).items():
         later = after.get("interfaces", {}).get(name, {})
         grown = [key for key in ("rx_errors", "tx_errors") if later.get(key, 0) > counters.get(key, 0)]
-        found += [f"{key.replace('_', ' ')} on {name} of {host}" for key in grown]
+        found += [f"{key.replace('_', ' ')} on {name}" for key in grown]
     return found
 
 

@@ -221,7 +221,7 @@ def _binned(flows: Sequence[Sequence[int]], bin_s: float) -> list[float]:
 
 
 def _by_programs(endpoints: Endpoints, engine: str, job: Job, running: ExitStack) -> Sent:
-    """Starts a server and a client for each pair (nuttcp: each connection), and joins what the clients tell."""
+    """Starts a server and a client for each pair, and joins what the clients tell."""
     seconds = max(1, math.ceil(job.seconds))
     beside_s = seconds + math.ceil(BACKGROUND_SPARE_S)
     streams = [(pair, job.connections, seconds, True) for pair in job.pairs]
@@ -230,12 +230,10 @@ def _by_programs(endpoints: Endpoints, engine: str, job: Job, running: ExitStack
     port = FIRST_PORT
     for (source, target), connections, length, counted in streams:
         address = LOOPBACK if source == target else job.addresses.get(target, endpoints.address(target))
-        count = connections if engine == "nuttcp" else 1
-        _serve(endpoints, engine, target, port, count, running)
-        ports = range(port, port + 2 * count, 2)
-        words = [_client(engine, address, each, connections, length, job.congestion) for each in ports]
-        tests += [(source, line, counted) for line in words]
-        port += 2 * count
+        _serve(endpoints, engine, target, port, running)
+        tests.append((source, _client(engine, address, port, connections, length, job.congestion), counted))
+        # nuttcp takes a data port for each of its connections.
+        port += 2 + connections
     clients = [(_started(endpoints, source, words, running), counted) for source, words, counted in tests]
     told = []
     end = time.monotonic() + beside_s + PROGRAM_SPARE_S
@@ -249,24 +247,20 @@ def _by_programs(endpoints: Endpoints, engine: str, job: Job, running: ExitStack
     return joined(told)
 
 
-def _serve(endpoints: Endpoints, engine: str, host: str, port: int, count: int, running: ExitStack) -> None:
-    """Starts servers for one test each at every second port, and waits until all listen."""
-    servers = []
-    for at in range(count):
-        control = port + 2 * at
-        words = {
-            "iperf3": ["iperf3", "-s", "-1", "-p", str(control)],
-            "nuttcp": ["nuttcp", "-1", "--nofork", "-P", str(control), "-p", str(control + 1)],
-        }[engine]
-        servers.append(_started(endpoints, host, words, running))
-    # What they say may wait in a pipe's buffer; the kernel's table of sockets tells at once.
-    wanted = "|".join(f"{port + 2 * at:04X}" for at in range(count))
+def _serve(endpoints: Endpoints, engine: str, host: str, port: int, running: ExitStack) -> None:
+    """Starts a server for one test, and waits until it listens."""
+    words = {
+        "iperf3": ["iperf3", "-s", "-1", "-p", str(port)],
+        "nuttcp": ["nuttcp", "-1", "--nofork", "-P", str(port), "-p", str(port + 1)],
+    }[engine]
+    server = _started(endpoints, host, words, running)
+    # What it says may wait in a pipe's buffer; the kernel's table of sockets tells at once.
     table = (
-        f"n=0; while [ $(cat /proc/net/tcp /proc/net/tcp6 | grep -ciE ':({wanted}) 0+:0000 0A') -lt {count} ]; do "
+        f"n=0; until cat /proc/net/tcp /proc/net/tcp6 | grep -qiE ':{port:04X} 0+:0000 0A'; do "
         "sleep 0.02; n=$((n+1)); [ $n -lt 250 ] || exit; done; echo ok"
     )
     if "ok" not in endpoints.ask(host, table):
-        said = next((_last(server) for server in servers if server.poll() is not None), "no port opened in time")
+        said = _last(server) if server.poll() is not None else "no port opened in time"
         raise AgentError(f"{host}: {engine} does not listen: {said}")
 
 
@@ -274,7 +268,8 @@ def _client(engine: str, address: str, port: int, connections: int, seconds: int
     if engine == "iperf3":
         words = ["iperf3", "-c", address, "-p", str(port), "-t", str(seconds), "-P", str(connections)]
         return [*words, "-C", congestion, "-i", str(max(0.1, round(seconds / BINS, 2))), "-J"]
-    return ["nuttcp", "-t", "-P", str(port), "-p", str(port + 1), f"-T{seconds}", "-fparse", "-v", address]
+    words = ["nuttcp", "-t", "-P", str(port), "-p", str(port + 1), f"-T{seconds}", "-N", str(connections)]
+    return [*words, "-fparse", "-v", address]
 
 
 def _started(endpoints: Endpoints, host: str, words: Sequence[str], running: ExitStack) -> subprocess.Popen[str]:
@@ -343,7 +338,8 @@ def read_nuttcp(out: str, err: str = "") -> Sent:
         rtt = float(sender["rtt_ms"]) / 1e3 if "rtt_ms" in sender else None
         return Sent(
             capacity_bps=rate_bps,
-            connection_bps=[rate_bps],
+            # Of several connections it tells the sum alone.
+            connection_bps=[rate_bps] if receiver.get("nstream", sender.get("nstream", "1")) == "1" else [],
             retransmits=int(sender["retrans"]) if "retrans" in sender else None,
             rtt_idle_s=rtt,
             sender_cpu=_percent(sender),

@@ -24,4 +24,8 @@ def opened(campaign: Campaign, make_lab: MakesLab) -> AbstractContextManager[End
         from gavotte.campaign.drivers.ssh import over_ssh
 
         return over_ssh(campaign)
+    if campaign.driver.kind == "openstack":
+        from gavotte.campaign.drivers.openstack import in_openstack
+
+        return in_openstack(campaign)
     raise UnsupportedError(f"no `{campaign.driver.kind}` driver yet", hint="make the hosts and use driver kind `ssh`")

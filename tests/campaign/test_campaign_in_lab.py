@@ -1,0 +1,236 @@
+"""Campaigns with real packets: every kind of scenario, flavours, tenants, and kills at random moments."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.shell import GAVOTTE, gavotte, processes_of
+
+from gavotte.agents.runtime import RUNTIME_DIR_VARIABLE
+from gavotte.campaign.drivers.cgroups import bases
+from gavotte.errors import UnsupportedError
+from gavotte.formats.record import Sample, read_samples
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+
+pytestmark = pytest.mark.lab
+
+CLOUD = """format = "gavotte/topology/1"
+[[switch]]
+name = "core"
+[[switch]]
+name = "tor"
+parent = "core"
+[[machine]]
+name = "pm0"
+switch = "tor"
+rate = "{rate}"
+machine_rate = "1gbit"
+[[machine]]
+name = "pm1"
+switch = "tor"
+rate = "{rate}"
+machine_rate = "1gbit"
+[[host]]
+name = "vm0"
+machine = "pm0"
+[[host]]
+name = "vm1"
+machine = "pm0"
+[[host]]
+name = "vm2"
+machine = "pm1"
+[[host]]
+name = "vm3"
+machine = "pm0"
+"""
+HEAD = """format = "gavotte/campaign/1"
+name = "study"
+seed = 7
+seconds = {seconds}
+repetitions = {repetitions}
+[driver]
+kind = "lab"
+topology = "cloud.topology.toml"
+tenants = {{ red = ["vm0", "vm1", "vm2"], blue = ["vm3"] }}
+"""
+WIRE_BPS = 100e6
+
+
+def write(folder: Path, scenarios: str, *, seconds: float = 0.3, repetitions: int = 1, rate: str = "100mbit") -> Path:
+    (folder / "cloud.topology.toml").write_text(CLOUD.format(rate=rate))
+    path = folder / "study.campaign.toml"
+    path.write_text(HEAD.format(seconds=seconds, repetitions=repetitions) + scenarios)
+    return path
+
+
+def scenario(name: str, kind: str, source: str, target: str = "", **more: Any) -> str:
+    lines = ["[[scenario]]", f'name = "{name}"', f'kind = "{kind}"', f"source = {json.dumps(source.split())}"]
+    if target:
+        lines.append(f"target = {json.dumps(target.split())}")
+    return "\n".join([*lines, *(f"{key} = {json.dumps(value)}" for key, value in more.items())]) + "\n"
+
+
+def taken(path: Path, *words: str) -> dict[str, list[Sample]]:
+    output = path.with_name("r.jsonl")
+    done = gavotte("campaign", "run", path, "-o", output, *words)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, list[Sample]] = {}
+    for sample in read_samples(output):
+        found.setdefault(sample.scenario, []).append(sample)
+    return found
+
+
+def test_every_kind_of_scenario(tmp_path: Path) -> None:
+    engines = [name for name in ("iperf3", "nuttcp") if shutil.which(name)]
+    study = [
+        scenario("near", "pair", "vm0", "vm1"),
+        scenario("far", "pair", "vm0", "vm2", connections=[1, 8]),
+        scenario("tenant", "pair", "vm0", "vm3"),
+        scenario("host", "pair", "vm0", "pm0"),
+        scenario("back", "pair", "pm0", "vm0"),
+        scenario("incast", "incast", "vm0 vm1", "vm2"),
+        scenario("all", "all-to-all", "vm0 vm1 vm2"),
+        scenario("vxlan", "tunnel", "vm0", "vm2"),
+        *(scenario(f"far-{name}", "pair", "vm0", "vm2", connections=[2], engine=name) for name in engines),
+    ]
+    beside = scenario("beside", "pair", "vm0", "vm2").rstrip() + '\nbackground = [{source = "vm1", target = "vm2"}]\n'
+    found = taken(write(tmp_path, "".join(study) + beside))
+    link = WIRE_BPS * GOODPUT_PER_WIRE
+    for name in ("far", "tenant", "incast", *(f"far-{name}" for name in engines)):
+        for sample in found[name]:
+            # A bucket lets 100 kB through at once: a few percent in half a second.
+            assert 0.7 * link < sample.value < 1.25 * link, (name, sample.value / link)
+    assert found["near"][0].value > 2 * link
+    assert found["host"][0].value > 2 * link
+    assert found["vxlan"][0].value < 1.15 * link
+    assert found["beside"][0].value < 0.85 * link
+    distances = {name: samples[0].metrics["distance"].value for name, samples in found.items()}
+    assert {name: distances[name] for name in ("near", "far", "tenant", "host")} == {
+        "near": 0,
+        "far": 2,
+        "tenant": 4,
+        "host": 0,
+    }
+    hops = {name: samples[0].metrics["hops"].value for name, samples in found.items()}
+    # Within a machine nobody routes; another tenant is reached by way of the router, on the same machine, too.
+    assert (hops["near"], hops["far"], hops["tenant"], hops["vxlan"]) == (1, 2, 2, 1)
+    pairs = {"all": 6, "incast": 2}
+    for samples in found.values():
+        for sample in samples:
+            if sample.engine != "nuttcp":  # which tells of the sum alone
+                assert len(sample.connection_bps) == sample.connections * pairs.get(sample.scenario, 1)
+                assert 0 < (sample.metrics["jain"].value or 0) <= 1.0000001
+            for side in ("before", "after"):
+                accounts = sample.metadata[side]
+                assert set(accounts) == {*sample.source.split(","), *sample.target.split(",")}
+                assert all(
+                    {"kernel", "cpu_ticks", "interfaces", "clock_source"} <= each.keys() for each in accounts.values()
+                )
+
+
+def test_flavours_limit_processors(tmp_path: Path) -> None:
+    try:
+        bases()
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+    flavours = '[[flavour]]\nname = "tenth"\ncpus = 0.1\n[[flavour]]\nname = "one"\ncores = 1\n'
+    found = taken(
+        write(tmp_path, flavours + scenario("lo", "loopback", "vm0", flavours=["tenth", "one"], connections=[2]))
+    )
+    by_flavour = {sample.flavour: sample for sample in found["lo"]}
+    assert by_flavour["tenth"].value < 0.7 * by_flavour["one"].value
+    # The account after the sample still shows the limits that it was taken under.
+    limits = by_flavour["tenth"].metadata["after"]["vm0"]["cgroup"]
+    quota = limits.get("cpu.max", f"{limits.get('cpu.cfs_quota_us')} {limits.get('cpu.cfs_period_us')}").split()
+    assert int(quota[0]) / int(quota[1]) == pytest.approx(0.1)
+    assert by_flavour["one"].metadata["after"]["vm0"]["cgroup"]["cpuset.cpus"] == "0"
+    assert not [
+        folder
+        for base in bases()
+        for folder in base.glob("gavotte-campaign-*/vm0")
+        if not (folder / "cgroup.procs").read_text()
+    ]
+
+
+def test_a_stop_rule_ends_steady_scenarios_early(tmp_path: Path) -> None:
+    stop = "[stop]\nrelative_half_width = 5.0\nmost_repetitions = 6\n"
+    found = taken(write(tmp_path, scenario("far", "pair", "vm0", "vm2") + stop, seconds=0.3, repetitions=2))
+    assert len(found["far"]) == 2
+
+
+def test_killed_ten_times_it_has_exactly_its_samples(tmp_path: Path) -> None:
+    """`kill -9` of the controller, and of an agent, at random moments: no sample is missing, double or torn."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    path = write(tmp_path, scenario("far", "pair", "vm0", "vm2", connections=[1, 4]), seconds=0.2, repetitions=6)
+    planned = json.loads(gavotte("campaign", "plan", path, "--json").stdout)["samples"]
+    output = tmp_path / "r.jsonl"
+    line = [str(GAVOTTE), "campaign", "run", str(path), "-o", str(output), "--resume"]
+    kills = 0
+    for number in range(10):
+        running = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            running.wait(rng.uniform(0.5, 2.0))
+        except subprocess.TimeoutExpired:
+            kills += 1
+            if number % 3 == 2:
+                _kill_an_agent(rng)
+                with suppress(subprocess.TimeoutExpired):
+                    running.wait(rng.uniform(0.0, 0.6))
+            running.kill()
+        running.communicate()
+    assert kills >= 3, "it was done before it could be killed"
+    done = gavotte(*line[1:])
+    assert done.returncode == 0, done.stderr
+    written = [json.loads(each)["sample"] for each in output.read_text().splitlines()]
+    assert len(written) == len(set(written))
+    assert set(written) == {each["sample"] for each in planned}
+    again = gavotte(*line[1:])
+    assert again.returncode == 0
+    assert "0 samples taken, 12 were there" in again.stderr
+    # Nothing of the killed runs is left.
+    end = time.monotonic() + 20
+    while left := [each for each in processes_of(tmp_path).values() if "gavotte-agent" in each]:
+        assert time.monotonic() < end, left
+        time.sleep(0.05)
+
+
+def _kill_an_agent(rng: random.Random) -> None:
+    """One of the labs that the tests' own runtime folder holds; others are left alone."""
+    mine = f"{RUNTIME_DIR_VARIABLE}={os.environ[RUNTIME_DIR_VARIABLE]}".encode()
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError):
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                is_agent = words[0].endswith(b"gavotte-agent") and any(b"/vm0." in word for word in words)
+                if is_agent and mine in (folder / "environ").read_bytes():
+                    found.append(int(folder.name))
+    if found:
+        with suppress(ProcessLookupError):
+            os.kill(rng.choice(sorted(found)), signal.SIGKILL)
+
+
+def test_a_slower_link_is_different_and_the_same_one_alike(tmp_path: Path) -> None:
+    for name, rate in (("a", "100mbit"), ("b", "100mbit"), ("c", "90mbit")):
+        (tmp_path / name).mkdir()
+        taken(write(tmp_path / name, scenario("far", "pair", "vm0", "vm2"), seconds=0.5, repetitions=3, rate=rate))
+    first = tmp_path / "a" / "r.jsonl"
+    alike = gavotte("campaign", "compare", first, tmp_path / "b" / "r.jsonl")
+    assert alike.returncode == 0, alike.stdout
+    different = gavotte("campaign", "compare", first, tmp_path / "c" / "r.jsonl")
+    assert different.returncode == 1, different.stdout
+    page = gavotte("campaign", "report", first, tmp_path / "c" / "r.jsonl", "-o", tmp_path / "r.html")
+    assert page.returncode == 0, page.stderr
+    assert "Different" in (tmp_path / "r.html").read_text()
