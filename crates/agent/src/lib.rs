@@ -2,12 +2,13 @@
 //! them when a controller asks.
 //!
 //! Five floors, each of which imports only from those before it: [`error`], [`contract`] and [`log`]; [`hold`], what a run may do
-//! here; [`plane`], authenticated connections between agents; [`work`], what is done over them; [`control`], the
-//! controller's side. What trains look like and how they are judged is in `gavotte-probe`.
+//! here; [`plane`], authenticated connections between agents, and [`guarantee`], bandwidth that is kept for the host; [`work`], what
+//! is done over the plane; [`control`], the controller's side. What trains look like and how they are judged is in `gavotte-probe`.
 
 pub mod contract;
 pub mod control;
 pub mod error;
+pub mod guarantee;
 pub mod hold;
 pub mod log;
 pub mod plane;

@@ -11,8 +11,10 @@ use gavotte_agent::control::doors::{Doors, KeyFiles, TlsDoor};
 use gavotte_agent::control::lifeline;
 use gavotte_agent::control::serve::{DATA_PORT, MAX_BYTES, MAX_SECONDS, Options, serve};
 use gavotte_agent::control::socket::ControlSocket;
+use gavotte_agent::guarantee::orphan;
 use gavotte_agent::hold::Caps;
 use gavotte_agent::log;
+use gavotte_shaper::Port;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
 
@@ -28,6 +30,30 @@ struct Arguments {
 enum Command {
     /// Serves a controller, on a Unix socket or over mutual TLS, until a signal comes.
     Serve(Serve),
+    /// Removes what an agent that was killed has left on this host's interfaces.
+    Sweep(Sweep),
+    /// Marks packets that leave an interface as a switch would: those that find too long a (phantom) queue get CE.
+    Mark(Mark),
+}
+
+#[derive(Args)]
+struct Sweep {
+    /// Waits until stdin ends.
+    #[arg(long)]
+    when_stdin_ends: bool,
+}
+
+#[derive(Args)]
+struct Mark {
+    /// The interface.
+    #[arg(long, value_name = "NAME")]
+    device: String,
+    /// What the queue drains at, bit/s: a little less than the interface carries.
+    #[arg(long, value_name = "BIT/S")]
+    rate: u64,
+    /// Packets that find more than this in the queue are marked.
+    #[arg(long, value_name = "BYTES", default_value_t = 60_000)]
+    threshold: u64,
 }
 
 #[derive(Args)]
@@ -68,8 +94,12 @@ struct Serve {
 }
 
 fn main() -> ExitCode {
-    let Command::Serve(arguments) = Arguments::parse().command;
-    match log::start().and_then(|()| run(&arguments)) {
+    let done = match Arguments::parse().command {
+        Command::Serve(arguments) => log::start().and_then(|()| run(&arguments)),
+        Command::Sweep(arguments) => orphan::sweep(arguments.when_stdin_ends).map(|_| ()),
+        Command::Mark(arguments) => mark(&arguments),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("gavotte-agent: {error}");
@@ -132,6 +162,15 @@ fn run(arguments: &Serve) -> io::Result<()> {
     // Threads that send a train see within a tenth of a second that nobody waits for them.
     runtime.shutdown_timeout(Duration::from_secs(1));
     result
+}
+
+/// Marks until stdin ends, then says how many packets passed and how many it marked.
+fn mark(arguments: &Mark) -> io::Result<()> {
+    let port = Port::install(&arguments.device, arguments.rate, arguments.threshold).map_err(io::Error::other)?;
+    writeln!(io::stdout(), "marks")?;
+    io::copy(&mut io::stdin().lock(), &mut io::sink())?;
+    let (passed, marked) = port.counts();
+    writeln!(io::stdout(), "{passed} {marked}")
 }
 
 /// Returns when the lifeline is cut; never without one.

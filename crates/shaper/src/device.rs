@@ -490,6 +490,8 @@ impl Drop for Shaper {
 
 /// The priority that keeps a socket's packets out of the classes: for agents' own talk.
 pub const UNSHAPED: u32 = tc::ROOT;
+/// The type of service (class selector 6) of packets that are not numbered, since they overtake others.
+pub const UNNUMBERED: u8 = 0xc0;
 
 /// The right to shape in this network namespace, which one process at a time has. The kernel takes it back when that ends.
 #[derive(Debug)]

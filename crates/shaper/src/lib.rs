@@ -13,6 +13,8 @@ mod error;
 mod netlink;
 mod tc;
 
-pub use device::{MAX_PAIRS, PairRate, Port, Received, Sent, Setup, Shaper, UNLIMITED_BPS, UNSHAPED, sweep};
+pub use device::{
+    MAX_PAIRS, PairRate, Port, Received, Sent, Setup, Shaper, UNLIMITED_BPS, UNNUMBERED, UNSHAPED, sweep,
+};
 pub use error::ShaperError;
 pub use tc::ClassCounts;

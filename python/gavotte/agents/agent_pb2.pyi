@@ -61,6 +61,11 @@ class GatedRefusal(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     GATED_REFUSAL_CLOCK_STEPPED: _ClassVar[GatedRefusal]
     GATED_REFUSAL_TOO_SHORT: _ClassVar[GatedRefusal]
     GATED_REFUSAL_UNSTEADY: _ClassVar[GatedRefusal]
+
+class GuardMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    GUARD_MODE_ECN: _ClassVar[GuardMode]
+    GUARD_MODE_LOSS: _ClassVar[GuardMode]
 FAILURE_UNSPECIFIED: Failure
 FAILURE_INVALID: Failure
 FAILURE_OVER_BUDGET: Failure
@@ -98,6 +103,8 @@ GATED_REFUSAL_SILENT: GatedRefusal
 GATED_REFUSAL_CLOCK_STEPPED: GatedRefusal
 GATED_REFUSAL_TOO_SHORT: GatedRefusal
 GATED_REFUSAL_UNSTEADY: GatedRefusal
+GUARD_MODE_ECN: GuardMode
+GUARD_MODE_LOSS: GuardMode
 
 class HealthRequest(_message.Message):
     __slots__ = ()
@@ -830,3 +837,121 @@ class BroadcastReply(_message.Message):
     kept: Kept
     failed: BroadcastFailed
     def __init__(self, opened: _Optional[_Union[Holding, _Mapping]] = ..., progress: _Optional[_Union[Holding, _Mapping]] = ..., broken: _Optional[_Union[FeedBroken, _Mapping]] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ..., failed: _Optional[_Union[BroadcastFailed, _Mapping]] = ...) -> None: ...
+
+class GuardedHost(_message.Message):
+    __slots__ = ("name", "address", "data_port", "egress_bps", "ingress_bps", "egress_limit_bps", "ingress_limit_bps")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    DATA_PORT_FIELD_NUMBER: _ClassVar[int]
+    EGRESS_BPS_FIELD_NUMBER: _ClassVar[int]
+    INGRESS_BPS_FIELD_NUMBER: _ClassVar[int]
+    EGRESS_LIMIT_BPS_FIELD_NUMBER: _ClassVar[int]
+    INGRESS_LIMIT_BPS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    address: str
+    data_port: int
+    egress_bps: float
+    ingress_bps: float
+    egress_limit_bps: float
+    ingress_limit_bps: float
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., data_port: _Optional[int] = ..., egress_bps: _Optional[float] = ..., ingress_bps: _Optional[float] = ..., egress_limit_bps: _Optional[float] = ..., ingress_limit_bps: _Optional[float] = ...) -> None: ...
+
+class Constant(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: float
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+
+class GuardRequest(_message.Message):
+    __slots__ = ("run_id", "key", "self", "hosts", "mode", "fixed", "user", "constants")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    SELF_FIELD_NUMBER: _ClassVar[int]
+    HOSTS_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    FIXED_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    CONSTANTS_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    key: bytes
+    self: str
+    hosts: _containers.RepeatedCompositeFieldContainer[GuardedHost]
+    mode: GuardMode
+    fixed: bool
+    user: str
+    constants: _containers.RepeatedCompositeFieldContainer[Constant]
+    def __init__(self_, run_id: _Optional[str] = ..., key: _Optional[bytes] = ..., self: _Optional[str] = ..., hosts: _Optional[_Iterable[_Union[GuardedHost, _Mapping]]] = ..., mode: _Optional[_Union[GuardMode, str]] = ..., fixed: bool = ..., user: _Optional[str] = ..., constants: _Optional[_Iterable[_Union[Constant, _Mapping]]] = ...) -> None: ...
+
+class GuardReply(_message.Message):
+    __slots__ = ("device", "without_bpf")
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_BPF_FIELD_NUMBER: _ClassVar[int]
+    device: str
+    without_bpf: str
+    def __init__(self, device: _Optional[str] = ..., without_bpf: _Optional[str] = ...) -> None: ...
+
+class GuardedRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GuardedPair(_message.Message):
+    __slots__ = ("source", "target", "guarantee_bps", "limit_bps", "rate_bps", "marks", "lost", "windows", "unmet", "why")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    GUARANTEE_BPS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_BPS_FIELD_NUMBER: _ClassVar[int]
+    RATE_BPS_FIELD_NUMBER: _ClassVar[int]
+    MARKS_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    WINDOWS_FIELD_NUMBER: _ClassVar[int]
+    UNMET_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    target: str
+    guarantee_bps: float
+    limit_bps: float
+    rate_bps: float
+    marks: int
+    lost: int
+    windows: int
+    unmet: int
+    why: str
+    def __init__(self, source: _Optional[str] = ..., target: _Optional[str] = ..., guarantee_bps: _Optional[float] = ..., limit_bps: _Optional[float] = ..., rate_bps: _Optional[float] = ..., marks: _Optional[int] = ..., lost: _Optional[int] = ..., windows: _Optional[int] = ..., unmet: _Optional[int] = ..., why: _Optional[str] = ...) -> None: ...
+
+class GuardedReply(_message.Message):
+    __slots__ = ("guarded", "run_id", "user", "device", "without_bpf", "age_s", "pairs", "silent", "cpu_s", "control_bytes", "error")
+    GUARDED_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_BPF_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
+    PAIRS_FIELD_NUMBER: _ClassVar[int]
+    SILENT_FIELD_NUMBER: _ClassVar[int]
+    CPU_S_FIELD_NUMBER: _ClassVar[int]
+    CONTROL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    guarded: bool
+    run_id: str
+    user: str
+    device: str
+    without_bpf: str
+    age_s: float
+    pairs: _containers.RepeatedCompositeFieldContainer[GuardedPair]
+    silent: _containers.RepeatedScalarFieldContainer[str]
+    cpu_s: float
+    control_bytes: int
+    error: str
+    def __init__(self, guarded: bool = ..., run_id: _Optional[str] = ..., user: _Optional[str] = ..., device: _Optional[str] = ..., without_bpf: _Optional[str] = ..., age_s: _Optional[float] = ..., pairs: _Optional[_Iterable[_Union[GuardedPair, _Mapping]]] = ..., silent: _Optional[_Iterable[str]] = ..., cpu_s: _Optional[float] = ..., control_bytes: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+
+class UnguardRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class UnguardReply(_message.Message):
+    __slots__ = ("devices",)
+    DEVICES_FIELD_NUMBER: _ClassVar[int]
+    devices: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, devices: _Optional[_Iterable[str]] = ...) -> None: ...

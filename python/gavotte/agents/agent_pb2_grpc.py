@@ -99,6 +99,21 @@ class AgentStub(object):
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.ReadmitRequest.SerializeToString,
                 response_deserializer=gavotte_dot_agents_dot_agent__pb2.ReadmitReply.FromString,
                 _registered_method=True)
+        self.Guard = channel.unary_unary(
+                '/gavotte.agents.Agent/Guard',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.GuardRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.GuardReply.FromString,
+                _registered_method=True)
+        self.Guarded = channel.unary_unary(
+                '/gavotte.agents.Agent/Guarded',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.GuardedRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.GuardedReply.FromString,
+                _registered_method=True)
+        self.Unguard = channel.unary_unary(
+                '/gavotte.agents.Agent/Unguard',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.UnguardRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.UnguardReply.FromString,
+                _registered_method=True)
         self.Logs = channel.unary_unary(
                 '/gavotte.agents.Agent/Logs',
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.LogsRequest.SerializeToString,
@@ -209,6 +224,28 @@ class AgentServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Guard(self, request, context):
+        """Keeps bandwidth guarantees from now on, or changes those that it keeps: a shared hold that stands without its
+        controller until Unguard, beside any other. Needs no Enrol.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Guarded(self, request, context):
+        """Tells how the guarantees are kept. Needs no hold.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Unguard(self, request, context):
+        """Ends the guarantees: nothing of them stays on the host.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Logs(self, request, context):
         """Gives the last entries of the agent's log. Needs no hold.
         """
@@ -290,6 +327,21 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Readmit,
                     request_deserializer=gavotte_dot_agents_dot_agent__pb2.ReadmitRequest.FromString,
                     response_serializer=gavotte_dot_agents_dot_agent__pb2.ReadmitReply.SerializeToString,
+            ),
+            'Guard': grpc.unary_unary_rpc_method_handler(
+                    servicer.Guard,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.GuardRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.GuardReply.SerializeToString,
+            ),
+            'Guarded': grpc.unary_unary_rpc_method_handler(
+                    servicer.Guarded,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.GuardedRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.GuardedReply.SerializeToString,
+            ),
+            'Unguard': grpc.unary_unary_rpc_method_handler(
+                    servicer.Unguard,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.UnguardRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.UnguardReply.SerializeToString,
             ),
             'Logs': grpc.unary_unary_rpc_method_handler(
                     servicer.Logs,
@@ -653,6 +705,87 @@ class Agent(object):
             '/gavotte.agents.Agent/Readmit',
             gavotte_dot_agents_dot_agent__pb2.ReadmitRequest.SerializeToString,
             gavotte_dot_agents_dot_agent__pb2.ReadmitReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Guard(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavotte.agents.Agent/Guard',
+            gavotte_dot_agents_dot_agent__pb2.GuardRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.GuardReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Guarded(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavotte.agents.Agent/Guarded',
+            gavotte_dot_agents_dot_agent__pb2.GuardedRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.GuardedReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Unguard(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavotte.agents.Agent/Unguard',
+            gavotte_dot_agents_dot_agent__pb2.UnguardRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.UnguardReply.FromString,
             options,
             channel_credentials,
             insecure,

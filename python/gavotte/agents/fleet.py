@@ -33,6 +33,9 @@ PROTOCOL = 4
 REPLAYING = "run "
 """Begins the purpose of a run that replays applications; their names follow."""
 
+STANDING = "guarantee"
+"""The kind of job that goes on until it is cleared: nobody waits for its end."""
+
 LEASE_S = 10.0
 """How long agents wait for word of their controller before they let go of its run."""
 
@@ -106,7 +109,8 @@ def neighbours(seen: Iterable[tuple[str, pb.HoldStatus | pb.Neighbour, str]]) ->
     return [Neighbour(*run, tuple(names)) for run, names in sorted(hosts.items())]
 
 
-def _user() -> str:
+def this_user() -> str:
+    """Whose run it is, as agents are told."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):  # a container's user without a name
@@ -203,7 +207,7 @@ class Fleet:
                 budget=spend,
                 mode=self._mode,
                 purpose=self._purpose,
-                user=_user(),
+                user=this_user(),
                 lease_s=LEASE_S,
                 take_over=take_over,
             )
@@ -321,7 +325,7 @@ class Fleet:
             for hold in reply.holds
             if hold.run_id != self.run_id
             for job in hold.jobs
-            if job.state == pb.JOB_STATE_RUNNING
+            if job.state == pb.JOB_STATE_RUNNING and job.kind != STANDING
         )
 
     def beside(self) -> list[Neighbour]:
@@ -442,6 +446,18 @@ class Fleet:
             if isinstance(reply, AgentError):
                 # Its replay has ended, or its stream tells what became of it.
                 logger.debug("%s: keeps its paces: %s", host, reply)
+
+    def guard(self, requests: Mapping[str, pb.GuardRequest]) -> dict[str, pb.GuardReply | AgentError]:
+        """Has agents keep guarantees from now on, without this controller; gives replies, or errors."""
+        return self._ask("Guard", requests)
+
+    def guarded(self) -> dict[str, pb.GuardedReply | AgentError]:
+        """How each agent that answers keeps its guarantees."""
+        return self._ask("Guarded", dict.fromkeys(self.health, pb.GuardedRequest()))
+
+    def unguard(self) -> dict[str, pb.UnguardReply | AgentError]:
+        """Ends the guarantees of every agent that answers."""
+        return self._ask("Unguard", dict.fromkeys(self.health, pb.UnguardRequest()))
 
     def _ask(self, method: str, requests: Mapping[str, Any]) -> dict[str, Any]:
         """Calls one short method at several agents at once; gives each one's reply, or why there is none."""

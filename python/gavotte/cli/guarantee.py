@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gavotte.cli.options import Json
+from gavotte.cli.options import Hosts, Json
 from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.formats.rates import format_rate
 
@@ -21,11 +21,6 @@ guarantee = typer.Typer(
 
 GuaranteeFile = Annotated[Path, typer.Argument(help="The Guarantee.", metavar="G.guarantee.toml")]
 SHOWN_LINKS = 10
-
-
-@guarantee.callback()
-def _group() -> None:
-    """Keeps `plan` a verb of its own, however few there are."""
 
 
 @guarantee.command(epilog="Example: gavotte guarantee plan cloud.guarantee.toml --network cloud.network.json")
@@ -73,6 +68,123 @@ def plan(
             hint="lower them, or place hosts elsewhere",
         )
     note(f"every link can keep the guarantees of {len(read.guarantee)} hosts")
+
+
+@guarantee.command(epilog="Example: gavotte guarantee apply cloud.guarantee.toml --hosts lab")
+def apply(
+    wanted: GuaranteeFile,
+    hosts: Hosts,
+    static: Annotated[
+        bool, typer.Option("--static", help="No pair gets more than its guarantee, however much is free.")
+    ] = False,
+    constant: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Give a constant of the limiter another value, e.g. delta_bps=2.5e6. May be repeated.",
+            metavar="NAME=X",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be kept and change nothing.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Have the hosts' agents keep guarantees from now on, or change those that they keep."""
+    from gavotte.agents import resolve_hosts
+    from gavotte.formats.guarantee import read_guarantee
+    from gavotte.guarantee import apply as keep
+    from gavotte.guarantee import check_hosts
+
+    read = read_guarantee(wanted)
+    inventory = resolve_hosts(hosts)
+    constants = dict(map(_constant, constant or []))
+    check_hosts(read, inventory)
+    if dry_run:
+        rows = [
+            [own.host, *map(_rate, (own.egress, own.ingress, own.egress_limit, own.ingress_limit))]
+            for own in read.guarantee
+        ]
+        if as_json:
+            emit_json({"mode": read.mode, "static": static, "guarantee": [own.model_dump() for own in read.guarantee]})
+        else:
+            emit_table(["host", "egress", "ingress", "egress limit", "ingress limit"], rows)
+        note(f"nothing was changed; {len(read.guarantee)} hosts would keep this, mode {read.mode}")
+        return
+    kept = keep(read, inventory, fixed=static, constants=constants)
+    for tenant in read.tenant:
+        if any(getattr(tenant, name) is not None for name in ("egress", "ingress", "egress_limit", "ingress_limit")):
+            note(f"warning: agents keep what hosts have, not what tenant `{tenant.name}` has beyond that")
+    for host in kept:
+        if host.fixed and not static:
+            note(f"warning: {host.host}: static shares only: {host.fixed}")
+    if as_json:
+        emit_json({"hosts": [{"host": host.host, "device": host.device, "fixed": host.fixed} for host in kept]})
+    note(f"{len(kept)} hosts keep their guarantees until `gavotte guarantee clear`")
+
+
+@guarantee.command(epilog="Example: gavotte guarantee status --hosts lab")
+def status(
+    hosts: Hosts,
+    as_json: Json = False,
+    prometheus: Annotated[bool, typer.Option("--prometheus", help="Print metrics as Prometheus reads them.")] = False,
+) -> None:
+    """Say how guarantees are kept: each pair's guarantee, limit and rate, and how often it was met."""
+    from gavotte.agents import resolve_hosts
+    from gavotte.guarantee import prometheus as expose
+    from gavotte.guarantee import status as ask
+
+    if as_json and prometheus:
+        raise typer.BadParameter("use one of --json and --prometheus")
+    found = ask(resolve_hosts(hosts))
+    if as_json:
+        emit_json(found.as_dict())
+        return
+    if prometheus:
+        typer.echo(expose(found), nl=False)
+        return
+    rows = [
+        [
+            pair.source,
+            pair.target,
+            *map(format_rate, (pair.guarantee_bps, pair.limit_bps, pair.rate_bps)),
+            "-" if pair.met is None else f"{100 * pair.met:.1f} %",
+            str(pair.marks),
+            str(pair.lost),
+            pair.why,
+        ]
+        for pair in found.pairs
+    ]
+    columns = ["source", "target", "guarantee", "limit", "rate", "met", "marks", "lost", "why"]
+    emit_table(columns, rows, words=("target", "why"))
+    for host in found.hosts:
+        if host.why:
+            note(f"{host.host}: {host.why}")
+
+
+@guarantee.command(epilog="Example: gavotte guarantee clear --hosts lab")
+def clear(hosts: Hosts, as_json: Json = False) -> int:
+    """End all guarantees of the hosts and remove what is left of them. Exits with 1 if a host does not answer."""
+    from gavotte.agents import resolve_hosts
+    from gavotte.guarantee import clear as end
+
+    done = end(resolve_hosts(hosts))
+    if as_json:
+        emit_json({"cleared": done.devices, "unreached": done.unreached})
+    for host, reason in done.unreached.items():
+        note(f"{host}: {reason}; what it kept went with its agent, or goes when that starts again")
+    note(f"{len(done.devices)} hosts kept guarantees and keep them no more")
+    return 1 if done.unreached else 0
+
+
+def _constant(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise typer.BadParameter(f"`{text}` is not NAME=NUMBER") from None
+
+
+def _rate(rate: float | None) -> str:
+    return "-" if rate is None else format_rate(rate)
 
 
 def _link(link: LinkSum) -> dict[str, Any]:

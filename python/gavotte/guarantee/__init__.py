@@ -1,5 +1,31 @@
-"""Bandwidth guarantees: whether a network can keep them."""
+"""Bandwidth guarantees: whether a network can keep them, and having its hosts' agents do so."""
 
+from gavotte.guarantee.applying import (
+    Cleared,
+    HostKept,
+    HostState,
+    Kept,
+    PairState,
+    apply,
+    check_hosts,
+    clear,
+    status,
+)
+from gavotte.guarantee.exposition import prometheus
 from gavotte.guarantee.planning import Admission, LinkSum, plan
 
-__all__ = ["Admission", "LinkSum", "plan"]
+__all__ = [
+    "Admission",
+    "Cleared",
+    "HostKept",
+    "HostState",
+    "Kept",
+    "LinkSum",
+    "PairState",
+    "apply",
+    "check_hosts",
+    "clear",
+    "plan",
+    "prometheus",
+    "status",
+]

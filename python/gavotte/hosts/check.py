@@ -8,7 +8,7 @@ from typing import Any
 
 from gavotte.agents import Fleet, reaching
 from gavotte.agents import agent_pb2 as pb
-from gavotte.agents.fleet import introduced
+from gavotte.agents.fleet import STANDING, introduced
 from gavotte.formats.inventory import Inventory
 
 READY = "ready"
@@ -63,6 +63,8 @@ class HoldState:
 
     def __str__(self) -> str:
         doing = ", ".join(f"{kind} {state}" for _, kind, state in self.jobs) or "idle"
+        if any(kind == STANDING for _, kind, _ in self.jobs):
+            return f"run {self.run_id} ({introduced(self.purpose, self.user)}; stands until it is cleared)"
         lasts = f"{self.left_s:.0f} s left at most, {self.lease_left_s:.0f} s if its controller is gone"
         return f"run {self.run_id} ({introduced(self.purpose, self.user)}; {doing}; {lasts})"
 

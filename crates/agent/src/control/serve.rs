@@ -10,11 +10,12 @@ use tokio::sync::watch;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::contract::agents::agent_server::AgentServer;
 use crate::control::doors::Doors;
 use crate::control::service::Service;
+use crate::guarantee::orphan;
 use crate::hold::Caps;
 use crate::plane::Plane;
 use crate::plane::door;
@@ -52,6 +53,11 @@ pub struct Options {
 /// When the data port cannot be bound, the keys are none, or the server fails.
 pub async fn serve(options: Options, doors: impl Into<Doors>, stop: impl Future<Output = ()>) -> io::Result<()> {
     raise_file_limit();
+    match orphan::sweep(false) {
+        Ok(swept) if swept.is_empty() => {}
+        Ok(swept) => warn!(?swept, "removed what an agent that was killed has left"),
+        Err(error) => debug!(%error, "cannot look for what an agent may have left"),
+    }
     let (plane, data) = Plane::bind(options.bind, options.data_port, options.caps)?;
     let version = env!("CARGO_PKG_VERSION");
     let doors = doors.into();

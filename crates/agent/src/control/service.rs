@@ -10,14 +10,15 @@ use tonic_types::{ErrorDetails, StatusExt};
 use tracing::{Instrument, info, info_span};
 
 use crate::contract::agents::{
-    BroadcastReply, BroadcastRequest, DropReply, DropRequest, EnrolReply, EnrolRequest, Failure, HealthReply,
-    HealthRequest, LogsReply, LogsRequest, ManifestReply, ManifestRequest, MeasureRequest, Neighbour, PaceReply,
-    PaceRequest, ProbeReply, ReadmitReply, ReadmitRequest, ReleaseReply, ReleaseRequest, RenewReply, RenewRequest,
-    ReplayReply, ReplayRequest, SpliceReply, SpliceRequest, StartReply, StartRequest, StatusReply, StatusRequest,
-    agent_server::Agent,
+    BroadcastReply, BroadcastRequest, DropReply, DropRequest, EnrolReply, EnrolRequest, Failure, GuardReply,
+    GuardRequest, GuardedReply, GuardedRequest, HealthReply, HealthRequest, LogsReply, LogsRequest, ManifestReply,
+    ManifestRequest, MeasureRequest, Neighbour, PaceReply, PaceRequest, ProbeReply, ReadmitReply, ReadmitRequest,
+    ReleaseReply, ReleaseRequest, RenewReply, RenewRequest, ReplayReply, ReplayRequest, SpliceReply, SpliceRequest,
+    StartReply, StartRequest, StatusReply, StatusRequest, UnguardReply, UnguardRequest, agent_server::Agent,
 };
 use crate::control::host;
 use crate::error::WorkError;
+use crate::guarantee::{Guarantees, GuardError, orphan};
 use crate::hold::HoldError;
 use crate::hold::jobs::{JobError, Label};
 use crate::log;
@@ -33,12 +34,16 @@ const PENDING_REPLIES: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Service {
     plane: Arc<Plane>,
+    guarantees: Guarantees,
 }
 
 impl Service {
     /// Serves the agent of this data plane.
     pub fn new(plane: Arc<Plane>) -> Self {
-        Self { plane }
+        Self {
+            plane,
+            guarantees: Guarantees::default(),
+        }
     }
 }
 
@@ -55,6 +60,16 @@ impl From<HoldError> for Status {
             _ => None,
         };
         refusal(code, failure, error.to_string(), lease_left_s)
+    }
+}
+
+impl From<GuardError> for Status {
+    fn from(error: GuardError) -> Self {
+        match error {
+            GuardError::Invalid(text) => invalid(text),
+            GuardError::Hold(error) => error.into(),
+            GuardError::Refused(text) => refusal(Code::FailedPrecondition, Failure::Lacking, text, None),
+        }
     }
 }
 
@@ -223,6 +238,27 @@ impl Agent for Service {
         let ReadmitRequest { run_id, peer } = request.into_inner();
         self.plane.holds.of(&run_id)?.readmit(peer.unwrap_or_default())?;
         Ok(Response::new(ReadmitReply {}))
+    }
+
+    async fn guard(&self, request: Request<GuardRequest>) -> Result<Response<GuardReply>, Status> {
+        let reply = self.guarantees.guard(&self.plane.holds, request.into_inner()).await?;
+        Ok(Response::new(reply))
+    }
+
+    async fn guarded(&self, _: Request<GuardedRequest>) -> Result<Response<GuardedReply>, Status> {
+        Ok(Response::new(self.guarantees.status().await.unwrap_or_default()))
+    }
+
+    async fn unguard(&self, _: Request<UnguardRequest>) -> Result<Response<UnguardReply>, Status> {
+        let mut devices = Vec::new();
+        if let Some(status) = self.guarantees.status().await {
+            devices.push(status.device);
+        }
+        self.guarantees.end().await;
+        // What an agent left that was killed.
+        let swept = tokio::task::spawn_blocking(|| orphan::sweep(false)).await;
+        devices.extend(swept.ok().and_then(Result::ok).unwrap_or_default());
+        Ok(Response::new(UnguardReply { devices }))
     }
 
     async fn logs(&self, request: Request<LogsRequest>) -> Result<Response<LogsReply>, Status> {

@@ -297,7 +297,8 @@ impl Hold {
         Ok(())
     }
 
-    fn end(&self) {
+    /// Ends it.
+    pub fn end(&self) {
         self.over.send_replace(true);
     }
 }

@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tracing::info;
 
-use crate::contract::agents::EnrolRequest;
+use crate::contract::agents::{EnrolRequest, Mode};
 use crate::hold::jobs::All;
 use crate::hold::{Caps, Hold, HoldError};
+
+/// How long a standing hold lasts, unless it is ended.
+const STANDING: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Most holds at one time.
 pub const MAX_HOLDS: usize = 64;
@@ -37,8 +41,12 @@ impl Holds {
     /// # Errors
     /// When it is to be exclusive and another one is that it may not take over, when there are too many, or when the request makes no sense.
     pub fn enrol(&self, request: EnrolRequest) -> Result<Arc<Hold>, HoldError> {
+        self.open(request, self.caps)
+    }
+
+    fn open(&self, request: EnrolRequest, caps: Caps) -> Result<Arc<Hold>, HoldError> {
         let take_over = request.take_over;
-        let hold = Arc::new(Hold::open(request, self.caps, Arc::clone(&self.jobs))?);
+        let hold = Arc::new(Hold::open(request, caps, Arc::clone(&self.jobs))?);
         let mut all = self.current();
         let mut others = all.values().filter(|other| other.run_id != hold.run_id);
         if let Some(holder) = others.find(|other| hold.is_exclusive() && other.is_exclusive()) {
@@ -70,6 +78,28 @@ impl Holds {
         let lapsing = Arc::clone(&hold);
         tokio::spawn(async move { lapsing.lapse().await });
         Ok(hold)
+    }
+
+    /// Opens a shared hold that needs no controller: it has no lease, moves no bytes and knows no peers. Must be called within a
+    /// tokio runtime.
+    ///
+    /// # Errors
+    /// As [`Self::enrol`].
+    pub fn stand(&self, run_id: &str, own: &str, user: &str, secret: &[u8]) -> Result<Arc<Hold>, HoldError> {
+        let request = EnrolRequest {
+            run_id: run_id.into(),
+            self_: own.into(),
+            user: user.into(),
+            secret: secret.into(),
+            mode: Mode::Shared.into(),
+            purpose: "guarantee".into(),
+            ..EnrolRequest::default()
+        };
+        let caps = Caps {
+            max_bytes: 0,
+            max_time: STANDING,
+        };
+        self.open(request, caps)
     }
 
     /// All of them.
@@ -121,9 +151,7 @@ impl Holds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
-
-    use crate::contract::agents::{Budget, Mode};
+    use crate::contract::agents::Budget;
     use crate::error::WorkError;
     use crate::hold::tests::{CAPS, request};
 
@@ -192,6 +220,18 @@ mod tests {
         holds.release("two").unwrap();
         assert!(!one.is_over());
         assert_eq!(holds.list().len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_standing_hold_outlives_every_lease_beside_others() {
+        let holds = Holds::new(CAPS);
+        let standing = holds.stand("guarantee", "a", "ann", &[1; 32]).unwrap();
+        holds.enrol(request("one")).unwrap();
+        tokio::time::sleep(100 * CAPS.max_time).await;
+        assert!(!standing.is_over() && holds.list().len() == 1);
+        assert!(!standing.is_exclusive() && standing.budget.reserve(1).is_err());
+        holds.release("guarantee").unwrap();
+        assert!(standing.is_over());
     }
 
     #[tokio::test]

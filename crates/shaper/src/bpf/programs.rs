@@ -86,13 +86,16 @@ const INDEX: i16 = -12;
 const PIECE: i16 = -16;
 const ID_RAW: i16 = -24;
 const TOS_RAW: i16 = -32;
-const FRAGMENTED: i16 = -40;
+const UNNUMBERED: i16 = -40;
 const MARKED: i16 = -48;
 
 /// Let the packet go on to whatever filter is next.
 const PASS: i32 = -1;
 const DROP: i32 = 2;
 const NOT_A_FRAGMENT: i32 = 0x3fff;
+/// Class selector 6 is for the network's own: agents' words overtake what waits, so they bear no number.
+const DSCP: i32 = 0xfc;
+const CONTROL: i32 = 0xc0;
 const ECN: i32 = 3;
 const ECT_1: i32 = 1;
 const ECT_0: i32 = 2;
@@ -125,7 +128,13 @@ fn read(program: &mut Assembler) {
         .load(Half, R2, R7, FRAGMENT)
         .big_endian(R2, 16)
         .op_value(And, R2, NOT_A_FRAGMENT)
-        .store(Double, R10, FRAGMENTED, R2)
+        .store(Double, R10, UNNUMBERED, R2)
+        .load(Double, R2, R10, TOS_RAW)
+        .big_endian(R2, 16)
+        .op_value(And, R2, DSCP)
+        .jump_value(NotEqual, R2, CONTROL, "ordinary")
+        .store_value(Double, R10, UNNUMBERED, 1)
+        .label("ordinary")
         .load(Word, R8, R6, CTX_GSO_SEGS)
         .jump_value(NotEqual, R8, 0, "segments")
         .op_value(Mov, R8, 1)
@@ -220,7 +229,7 @@ pub(crate) fn egress(maps: Maps, major: u32, ect: bool) -> Vec<[u8; 8]> {
         .store(Double, R7, word(out::LEVEL), R4)
         .label("fits")
         .add_atomic(R7, word(out::BYTES), R9)
-        .load(Double, R1, R10, FRAGMENTED)
+        .load(Double, R1, R10, UNNUMBERED)
         .jump_value(NotEqual, R1, 0, "numbered")
         .fetch_add(R7, word(out::PACKETS), R8)
         .op(Mov, R7, R8)
@@ -330,7 +339,7 @@ pub(crate) fn ingress(maps: Maps, ect: bool) -> Vec<[u8; 8]> {
         .jump_value(Equal, R1, 0, "spared")
         .add_atomic(R7, word(arrived::WOULD_MARK), R8)
         .label("spared")
-        .load(Double, R1, R10, FRAGMENTED)
+        .load(Double, R1, R10, UNNUMBERED)
         .jump_value(NotEqual, R1, 0, "pass")
         .load(Double, R1, R10, ID_RAW)
         .big_endian(R1, 16)

@@ -1,0 +1,13 @@
+//! Bandwidth guarantees of one host: a thread that partitions, allocates and shapes, and speaks with the other hosts.
+//!
+//! The decisions are `gavotte-limiter`'s, the mechanisms `gavotte-shaper`'s; here they meet, with time and a socket. No
+//! controller is needed once the guarantees stand.
+
+mod keeping;
+pub mod orphan;
+mod pair;
+pub mod plan;
+mod standing;
+pub mod talk;
+
+pub use standing::{Guarantees, GuardError};

@@ -1,0 +1,276 @@
+"""Has agents keep guarantees, tells how they do, and ends them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gavotte.agents import Fleet, reaching
+from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.fleet import this_user
+from gavotte.errors import AgentError, GavotteError
+from gavotte.formats.guarantee import Guarantee, HostGuarantee
+from gavotte.formats.inventory import Inventory
+from gavotte.formats.routes import SshRoute
+
+MODES = {"ecn": pb.GUARD_MODE_ECN, "loss": pb.GUARD_MODE_LOSS}
+
+
+@dataclass(frozen=True)
+class HostKept:
+    """One host whose agent keeps its part.
+
+    Attributes:
+        host: its name.
+        device: the interface that is shaped.
+        fixed: why no pair gets more than a static share; empty when they do.
+    """
+
+    host: str
+    device: str
+    fixed: str
+
+
+@dataclass(frozen=True)
+class PairState:
+    """One pair that was active since the guarantees were applied.
+
+    Attributes:
+        source: sending host.
+        target: receiving host.
+        guarantee_bps: its share of both hoses now, wire bit/s.
+        limit_bps: what it may send now.
+        rate_bps: what arrived in the last 200 ms.
+        met: share of the windows of 200 ms with traffic in which it had 95 % of its guarantee, or sent less by itself;
+            None before the first.
+        marks: packets that were marked.
+        lost: packets that were lost.
+        why: what decides its limit.
+    """
+
+    source: str
+    target: str
+    guarantee_bps: float
+    limit_bps: float
+    rate_bps: float
+    met: float | None
+    marks: int
+    lost: int
+    why: str
+
+
+@dataclass(frozen=True)
+class HostState:
+    """One host.
+
+    Attributes:
+        host: its name.
+        met: as `PairState.met`, over all pairs that it sends on; None when it keeps nothing or nothing was sent.
+        why: what is wrong, in one line; empty when nothing is.
+        cpu_s: processor time that its agent has spent on guarantees.
+        control_bytes: what it has sent to other agents for them.
+        age_s: since they were last changed.
+    """
+
+    host: str
+    met: float | None
+    why: str
+    cpu_s: float = 0.0
+    control_bytes: int = 0
+    age_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How guarantees are kept.
+
+    Attributes:
+        pairs: those that were active, by source and target.
+        hosts: those of the inventory, in its order.
+    """
+
+    pairs: tuple[PairState, ...]
+    hosts: tuple[HostState, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def check_hosts(guarantee: Guarantee, inventory: Inventory) -> None:
+    """Checks that every host of a Guarantee is in the inventory, with an agent that can stand.
+
+    Raises:
+        GavotteError: naming the host.
+    """
+    routes = {host.name: host.route for host in inventory.host}
+    for host in guarantee.hosts:
+        if host not in routes:
+            raise GavotteError(f"the inventory has no host `{host}`", hint="name hosts as the inventory does")
+        if isinstance(routes[host], SshRoute):
+            raise GavotteError(
+                f"the agent of `{host}` is started over SSH and ends with its controller, but guarantees stand",
+                hint="run `gavotte-agent serve --tls` there, see `gavotte hosts keys`",
+            )
+
+
+def apply(
+    guarantee: Guarantee,
+    inventory: Inventory,
+    *,
+    fixed: bool = False,
+    constants: Mapping[str, float] | None = None,
+) -> list[HostKept]:
+    """Has the agents of all hosts of a Guarantee keep it from now on, in place of what they keep.
+
+    Args:
+        guarantee: what to keep. Aggregates of tenants are not kept by agents, only their hosts' own guarantees.
+        inventory: where the hosts are.
+        fixed: no pair gets more than its guarantee (a static reservation).
+        constants: of the limiter, by name, that are not to have their defaults.
+
+    Returns:
+        each host, in the Guarantee's order.
+
+    Raises:
+        GavotteError: when a host cannot take part; then none keeps anything, or, when something was kept before, those
+            named keep what they had.
+    """
+    check_hosts(guarantee, inventory)
+    wanted = set(guarantee.hosts)
+    part = inventory.model_copy(update={"host": [host for host in inventory.host if host.name in wanted]})
+    with reaching(part) as roads:
+        fleet = Fleet(part, roads)
+        fleet.check()
+        if fleet.missing:
+            name, reason = next(iter(fleet.missing.items()))
+            raise AgentError(f"nothing is changed, since {len(fleet.missing)} hosts do not answer; {name}: {reason}")
+        before = {
+            name for name, reply in fleet.guarded().items() if not isinstance(reply, AgentError) and reply.guarded
+        }
+        replies = fleet.guard(_requests(guarantee, fleet, fixed=fixed, constants=constants or {}))
+        refused = {name: reply for name, reply in replies.items() if isinstance(reply, AgentError)}
+        if refused:
+            if not before:
+                fleet.unguard()
+            name, error = next(iter(refused.items()))
+            raise AgentError(f"{name} cannot keep its guarantee: {error}", failure=error.failure)
+    kept = []
+    for name in guarantee.hosts:
+        reply = replies[name]
+        assert not isinstance(reply, AgentError)
+        kept.append(HostKept(name, reply.device, reply.without_bpf))
+    return kept
+
+
+def _requests(
+    guarantee: Guarantee, fleet: Fleet, *, fixed: bool, constants: Mapping[str, float]
+) -> dict[str, pb.GuardRequest]:
+    own = {each.host: each for each in guarantee.guarantee}
+    hosts = [_hose(own[host.name], host.address, fleet.health[host.name].data_port) for host in fleet.hosts]
+    key = secrets.token_bytes(32)
+    return {
+        host.name: pb.GuardRequest(
+            run_id=f"guarantee-{fleet.run_id}",
+            key=key,
+            self=host.name,
+            hosts=hosts,
+            mode=MODES[guarantee.mode],
+            fixed=fixed,
+            user=this_user(),
+            constants=[pb.Constant(name=name, value=value) for name, value in constants.items()],
+        )
+        for host in fleet.hosts
+    }
+
+
+def _hose(own: HostGuarantee, address: str, data_port: int) -> pb.GuardedHost:
+    return pb.GuardedHost(
+        name=own.host,
+        address=address,
+        data_port=data_port,
+        egress_bps=own.egress or 0.0,
+        ingress_bps=own.ingress or 0.0,
+        egress_limit_bps=own.egress_limit or 0.0,
+        ingress_limit_bps=own.ingress_limit or 0.0,
+    )
+
+
+def status(inventory: Inventory) -> Kept:
+    """Asks all agents of an inventory how they keep their guarantees."""
+    with reaching(inventory) as roads:
+        fleet = Fleet(inventory, roads)
+        fleet.check()
+        replies = fleet.guarded()
+        missing = dict(fleet.missing)
+    pairs, hosts = [], []
+    for host in inventory.host:
+        reply = replies.get(host.name)
+        if reply is None or isinstance(reply, AgentError):
+            hosts.append(HostState(host.name, None, missing.get(host.name) or f"its agent does not answer ({reply})"))
+            continue
+        own = [_pair(pair) for pair in reply.pairs]
+        pairs += own
+        hosts.append(
+            HostState(
+                host.name,
+                _share(sum(pair.windows for pair in reply.pairs), sum(pair.unmet for pair in reply.pairs)),
+                _why(reply),
+                reply.cpu_s,
+                reply.control_bytes,
+                reply.age_s,
+            )
+        )
+    return Kept(tuple(sorted(pairs, key=lambda pair: (pair.source, pair.target))), tuple(hosts))
+
+
+def _pair(pair: pb.GuardedPair) -> PairState:
+    met = _share(pair.windows, pair.unmet)
+    numbers = pair.guarantee_bps, pair.limit_bps, pair.rate_bps
+    return PairState(pair.source, pair.target, *numbers, met, pair.marks, pair.lost, pair.why)
+
+
+def _share(windows: int, unmet: int) -> float | None:
+    return 1.0 - unmet / windows if windows else None
+
+
+def _why(reply: pb.GuardedReply) -> str:
+    if not reply.guarded:
+        return "its agent keeps no guarantees"
+    causes = []
+    if reply.without_bpf:
+        causes.append(f"static shares only: {reply.without_bpf}")
+    if reply.silent:
+        causes.append(f"agents are silent, so that pairs to them have static guarantees: {', '.join(reply.silent)}")
+    return "; ".join(causes)
+
+
+@dataclass(frozen=True)
+class Cleared:
+    """What ending the guarantees came to.
+
+    Attributes:
+        devices: host to the interfaces on which something was removed.
+        unreached: host to the reason, where nobody answered. What a killed agent kept is removed when it ends.
+    """
+
+    devices: dict[str, tuple[str, ...]]
+    unreached: dict[str, str]
+
+
+def clear(inventory: Inventory) -> Cleared:
+    """Ends the guarantees of all agents of an inventory, and removes what killed ones have left."""
+    with reaching(inventory) as roads:
+        fleet = Fleet(inventory, roads)
+        fleet.check()
+        replies = fleet.unguard()
+        missing = dict(fleet.missing)
+    devices = {}
+    for name, reply in replies.items():
+        if isinstance(reply, AgentError):
+            missing[name] = str(reply)
+        elif reply.devices:
+            devices[name] = tuple(dict.fromkeys(reply.devices))
+    return Cleared(devices, missing)

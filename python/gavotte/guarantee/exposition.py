@@ -1,0 +1,37 @@
+"""How guarantees are kept, as Prometheus reads it (text format 0.0.4)."""
+
+from __future__ import annotations
+
+from gavotte.guarantee.applying import Kept
+
+_PAIRS = {
+    "guarantee_bps": ("gauge", "Guarantee of a pair, bit/s."),
+    "limit_bps": ("gauge", "What a pair may send, bit/s."),
+    "rate_bps": ("gauge", "What arrived of a pair, bit/s."),
+    "met": ("gauge", "Share of 200 ms windows in which the guarantee was met."),
+    "marks": ("counter", "Packets of a pair that were marked."),
+    "lost": ("counter", "Packets of a pair that were lost."),
+}
+
+
+def prometheus(kept: Kept) -> str:
+    """Writes the state of all pairs and hosts as metrics named `gavotte_guarantee_...`."""
+    lines = []
+    for field, (kind, meaning) in _PAIRS.items():
+        name = f"gavotte_guarantee_pair_{field}" + ("_total" if kind == "counter" else "")
+        lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"]
+        for pair in kept.pairs:
+            value = getattr(pair, field)
+            if value is not None:
+                lines.append(f"{name}{_labels(source=pair.source, target=pair.target)} {value}")
+    name = "gavotte_guarantee_host_up"
+    lines += [f"# HELP {name} Whether the host's agent keeps guarantees as it should.", f"# TYPE {name} gauge"]
+    lines += [f"{name}{_labels(host=host.host)} {int(not host.why)}" for host in kept.hosts]
+    return "\n".join(lines) + "\n"
+
+
+def _labels(**labels: str) -> str:
+    escaped = {
+        name: text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n") for name, text in labels.items()
+    }
+    return "{" + ",".join(f'{name}="{text}"' for name, text in escaped.items()) + "}"
