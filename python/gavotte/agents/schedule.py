@@ -20,6 +20,9 @@ WAIT_S = 10.0
 SPARE_S = 5.0
 """For the answers' way back to the controller."""
 
+OUT_OF_TOUCH = frozenset({pb.FAILURE_UNREACHABLE, pb.FAILURE_VANISHED})
+"""Failures that tell nothing of what was asked, but that two hosts cannot reach each other."""
+
 
 class Step(NamedTuple):
     """One probe between two hosts. Its own round and peer are filled in."""
@@ -133,7 +136,7 @@ def carry_out(fleet: Fleet, schedule: Schedule, *, round_s: float, losses: Losse
         del pending[step]
         if reply.error:
             logger.debug("round %d, %s to %s: %s", *step, reply.error)
-        if reply.failure == pb.FAILURE_UNREACHABLE:
+        if reply.failure in OUT_OF_TOUCH:
             losses.missed(source, reply.peer, reply.error)
         elif not reply.error:
             losses.met(source, reply.peer)
@@ -144,3 +147,23 @@ def carry_out(fleet: Fleet, schedule: Schedule, *, round_s: float, losses: Losse
         lost = fleet.lost.get(source) or fleet.lost.get(target)
         failure = pb.FAILURE_DROPPED if lost else pb.FAILURE_LATE
         yield Answer(number, source, target, None, lost or "no answer", failure)
+
+
+def look_again(fleet: Fleet, apart: Sequence[tuple[str, str]], losses: Losses) -> None:
+    """Has a third host look at both hosts of pairs that have lost touch, before anybody waits for one that is gone.
+
+    Args:
+        fleet: enrolled agents; it drops those that are found to have vanished.
+        apart: source and target of each.
+        losses: what is known of who reaches whom.
+    """
+    there = [host.name for host in fleet.hosts if host.name not in fleet.lost]
+    suspects = dict.fromkeys(host for pair in apart for host in pair if host in there)
+    free = [name for name in there if name not in suspects]
+    pairs = list(zip(free, suspects, strict=False))
+    if not pairs:
+        return
+    probe = pb.Probe(echo=pb.Echo(bytes=1))
+    steps = [Step(witness, suspect, probe) for witness, suspect in pairs]
+    for _ in carry_out(fleet, [steps], round_s=SPARE_S, losses=losses):
+        pass

@@ -13,7 +13,7 @@ import numpy as np
 from gavotte.agents import Fleet
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.losses import Losses
-from gavotte.agents.schedule import Answer, carry_out
+from gavotte.agents.schedule import OUT_OF_TOUCH, Answer, carry_out, look_again
 from gavotte.errors import AgentError
 from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats, History
@@ -340,19 +340,24 @@ class Underway:
         rounds = [left for pairs in rounds if (left := [pair for pair in pairs if gone.isdisjoint(pair)])]
         brief = {pair for pairs in rounds for pair in pairs if not (alone or self._company.patient(pair))}
         schedule = self._plan.schedule(rounds, brief=brief)
-        sent = []
+        sent: list[Sent] = []
+        apart: list[tuple[str, str]] = []
         for answer in carry_out(self._fleet, schedule, round_s=self._plan.round_s, losses=self._losses):
             self.bytes_sent += answer.bytes_sent
             self._sent[answer.source] += answer.bytes_sent
             reading = self._read(answer)
             result = PathResult(reading)
             pair = self._index[answer.source], self._index[answer.target]
+            if answer.failure in OUT_OF_TOUCH:
+                apart.append((answer.source, answer.target))
             if answer.reply is not None:
                 reply = answer.reply
                 idle_s = self._idle_s(answer.source, answer.target, began_s + reply.started_s, reply.seconds)
                 result = path_result(reading, reply, idle_s)
                 sent.append(_sent(pair, answer.round, reply, reading))
             self._take(number, *pair, result)
+        if apart:
+            look_again(self._fleet, apart, self._losses)
         return sent
 
     def _read(self, answer: Answer) -> Reading:

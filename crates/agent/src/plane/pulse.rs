@@ -14,9 +14,9 @@ use crate::plane::Plane;
 use crate::plane::dial::connect;
 
 /// Pause before each look. Phases shorter than this are never looked at.
-const PERIOD: Duration = Duration::from_secs(1);
-/// How long one connection may take: time for its first packet to be sent twice.
-const LIMIT: Duration = Duration::from_secs(2);
+const PERIOD: Duration = Duration::from_millis(500);
+/// How long one connection may take: its first packet is sent again after a second.
+pub const LIMIT: Duration = Duration::from_millis(1200);
 /// So many connections in a row must fail: a full path loses a packet now and then.
 const MISSES: u32 = 2;
 
@@ -59,11 +59,13 @@ async fn look(plane: Arc<Plane>, peer: SocketAddr, told: watch::Sender<bool>) {
     told.send_replace(true);
 }
 
-/// Returns when `peer` takes no connections any more.
-async fn stopped(plane: Arc<Plane>, peer: SocketAddr) {
+/// Returns when `peer` takes no connections any more: 3 s after it went.
+pub(crate) async fn stopped(plane: Arc<Plane>, peer: SocketAddr) {
     let mut misses = 0;
     while misses < MISSES {
-        sleep(PERIOD).await;
+        if misses == 0 {
+            sleep(PERIOD).await;
+        }
         // Closed again at once, before it has said hello.
         let taken = timeout(LIMIT, connect(&plane, peer, "")).await;
         misses = if matches!(taken, Ok(Ok(_))) { 0 } else { misses + 1 };

@@ -9,8 +9,9 @@ use crate::error::WorkError;
 use crate::plane::dial::{Call, Connection};
 use crate::work::visit::Visit;
 
-/// How long the peer of a probe may give no sign.
-pub const PATIENCE: Duration = Duration::from_secs(3);
+/// How long the peer of a probe may give no sign: a packet is sent three times by then. A host that vanishes costs the
+/// others about this and one try to connect.
+pub const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// The side whose controller wants to know.
 #[async_trait]

@@ -18,6 +18,7 @@ use crate::error::WorkError;
 use crate::hold::Hold;
 use crate::plane::Plane;
 use crate::plane::dial::Call;
+use crate::plane::pulse;
 use crate::work::cpu::Meter;
 use crate::work::excuse::excuse;
 use crate::work::kind::PATIENCE;
@@ -27,8 +28,6 @@ use crate::work::{self, ping};
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 /// Longest such wait.
 pub const MAX_WAIT: Duration = Duration::from_secs(600);
-/// Time for the first packet of a connection to be sent twice. A host that has vanished costs each peer this much.
-const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
 /// A checked schedule.
 #[derive(Debug)]
@@ -162,7 +161,7 @@ async fn run_probe(
         peer,
         work: Work::Probe(probe.clone()),
         congestion: "",
-        connect: CONNECT_LIMIT,
+        connect: pulse::LIMIT,
         patience: Some(PATIENCE),
         ready: wait,
     };
@@ -177,7 +176,10 @@ async fn run_probe(
         let mut connection = call.dial().await?;
         reply.rtt_s = ping::round_trip_s(&mut connection.stream).await?;
         let meter = Meter::start();
-        let result = kind.ask(&call, connection, reply).await;
+        let result = tokio::select! {
+            result = kind.ask(&call, connection, reply) => result,
+            () = pulse::stopped(Arc::clone(plane), peer) => Err(WorkError::Vanished),
+        };
         reservation.spend(reply.bytes_sent);
         reply.sender_cpu = reply.sender_cpu.or(meter.share());
         result
