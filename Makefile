@@ -14,10 +14,11 @@ setup: ## Install what is needed, build, leave .venv/bin/gavotte
 demo: setup ## Measure an emulated cloud, place an application, run it, show the gain
 	@.venv/bin/gavotte demo
 
-test: setup lint ## All checks and tests; those with real packets one after the other
+test: setup lint ## All checks and tests; those that judge real packets one after the other
 	cargo test --workspace --quiet --locked
 	$(PYTHON) -m pytest -q -n 2 -m "not lab"
-	$(PYTHON) -m pytest -q -m lab
+	$(PYTHON) -m pytest -q -n 2 -m "lab and patient"
+	$(PYTHON) -m pytest -q -m "lab and not patient"
 
 test-fast: setup ## The inner loop: no lab, no slow tests, few examples of each property; under two minutes
 	PROPTEST_CASES=16 cargo test --workspace --quiet --locked

@@ -25,7 +25,7 @@ from gavotte.measure import bulk, measure
 from gavotte.measure.sharing import measure_sharing
 from gavotte.run import run
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.patient]
 
 HOSTS = ["h0", "h1", "h2", "h3", "h4", "h5"]
 VICTIM = "h3"
