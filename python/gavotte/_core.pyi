@@ -122,7 +122,19 @@ class Conductor:
         """Looks for hosts that stand still or fall behind."""
 
     def changes(self) -> list[tuple[int, list[tuple[int, bytes, int]]]]:
-        """Hosts and from which parents each is to have which blocks at what bit/s (0 = any), since the last call."""
+        """Hosts and from which parents each is to have which blocks, since the last call.
+
+        At what bit/s comes with each: 0 = any, 1 = it waits.
+        """
+
+    def flows(self) -> list[tuple[int, int, int]]:
+        """Parent, child and bytes left of each subscription as it was last given."""
+
+    def hold(self) -> None:
+        """Has every parent wait until a limit for it is told."""
+
+    def limit(self, parent: int, child: int, pace_bps: float, now_s: float) -> None:
+        """Limits what a parent sends to a child: infinite = no limit, 0 = it waits."""
 
     def answers(self, now_s: float) -> list[tuple[int, list[tuple[int, bytes]]]]:
         """The answers of Cornet's tracker that are due: hosts, and peers of each with their blocks."""

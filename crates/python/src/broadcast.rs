@@ -132,10 +132,11 @@ impl Conductor {
 
     fn changes(&mut self) -> Vec<(usize, Vec<Feed>)> {
         let feed = |feed: swarm::conductor::Feed| {
-            let pace_bps = if feed.pace_bps.is_finite() {
-                feed.pace_bps.max(1.0) as u64
-            } else {
-                0
+            // As the agents' contract has it: 0 = as TCP goes, 1 = it waits.
+            let pace_bps = match feed.pace_bps {
+                0.0 => 1,
+                pace_bps if pace_bps.is_finite() => pace_bps.max(2.0) as u64,
+                _ => 0,
             };
             (feed.parent, feed.blocks.to_bytes(), pace_bps)
         };
@@ -143,6 +144,21 @@ impl Conductor {
         changes
             .map(|(host, feeds)| (host, feeds.into_iter().map(feed).collect()))
             .collect()
+    }
+
+    /// Parent, child and bytes left of each subscription.
+    fn flows(&self) -> Vec<(usize, usize, u64)> {
+        self.inner.flows()
+    }
+
+    /// Has every parent wait until a limit for it is told.
+    fn hold(&mut self) {
+        self.inner.hold();
+    }
+
+    /// Limits what a parent sends to a child.
+    fn limit(&mut self, parent: usize, child: usize, pace_bps: f64, now_s: f64) {
+        self.inner.limit(parent, child, pace_bps, now_s);
     }
 
     /// The tracker's answers that are due: hosts, and peers of each with their blocks.

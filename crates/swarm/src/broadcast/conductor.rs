@@ -28,8 +28,13 @@ const SETTLE_S: f64 = 2.0;
 const BREAKS: u32 = 4;
 /// How long blocks may still arrive after the source has died.
 const LAST_WORDS_S: f64 = 2.0;
-/// A mesh's flows may be this much faster than they need be.
+/// Flows may be this much faster than they need be: what one loses in a stall it can catch up with.
 const HEADROOM: f64 = 1.02;
+/// The root of a tree sends no faster than its edge should carry. What it sends too much overflows a queue, and each host that
+/// then waits for what was lost lets its own uplink idle.
+const ROOT_HEADROOM: f64 = 1.0;
+/// Paces that change by less are left.
+const PACE_CHANGE: f64 = 0.02;
 
 /// Blocks that a host is to have from one parent.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,6 +106,12 @@ pub struct Conductor {
     plan: Plan,
     nodes: Vec<Node>,
     given: BTreeMap<usize, Vec<Feed>>,
+    /// What the edges of a tree can carry in bit/s, and of which tree that is.
+    carries: (Option<Tree>, BTreeMap<(usize, usize), f64>),
+    /// Limits from outside, by parent and child, in bit/s; 0 = wait.
+    limits: BTreeMap<(usize, usize), f64>,
+    /// What counts where none was told.
+    unlimited_bps: f64,
     avoided: BTreeSet<(usize, usize)>,
     expected_bytes_per_s: f64,
     settled_s: f64,
@@ -155,6 +166,9 @@ impl Conductor {
             plan,
             nodes,
             given: BTreeMap::new(),
+            carries: (None, BTreeMap::new()),
+            limits: BTreeMap::new(),
+            unlimited_bps: f64::INFINITY,
             avoided: BTreeSet::new(),
             expected_bytes_per_s,
             settled_s: 0.0,
@@ -171,6 +185,59 @@ impl Conductor {
             Plan::Tree(tree) => tree.edges().collect(),
             Plan::Mesh(..) | Plan::Cornet(..) => Vec::new(),
         }
+    }
+
+    /// Parent, child and bytes left of each subscription as it was last given.
+    pub fn flows(&self) -> Vec<(usize, usize, u64)> {
+        let mut flows = Vec::new();
+        for (&child, feeds) in &self.given {
+            let node = &self.nodes[child];
+            if node.standing != Standing::Live {
+                continue;
+            }
+            for feed in feeds {
+                let left = feed.blocks.without(&node.have);
+                let left: u64 = left.iter().map(|block| u64::from(self.layout.length(block))).sum();
+                if left > 0 {
+                    flows.push((feed.parent, child, left));
+                }
+            }
+        }
+        flows
+    }
+
+    /// Limits what a parent sends to a child, in bit/s: infinite for no limit, 0 to have it wait.
+    pub fn limit(&mut self, parent: usize, child: usize, pace_bps: f64, now_s: f64) {
+        let old = self.limit_of(parent, child);
+        self.limits.insert((parent, child), pace_bps);
+        if old == 0.0 && pace_bps > 0.0 {
+            // It could not have grown before.
+            self.nodes[child].grew_s = now_s;
+            self.settled_s = now_s;
+        }
+    }
+
+    /// Has every parent wait until a limit for it is told.
+    pub fn hold(&mut self) {
+        self.unlimited_bps = 0.0;
+    }
+
+    fn limit_of(&self, parent: usize, child: usize) -> f64 {
+        self.limits.get(&(parent, child)).copied().unwrap_or(self.unlimited_bps)
+    }
+
+    /// Whether a child is to wait by a limit from outside, or a host that it depends on.
+    fn held(&self, mut child: usize) -> bool {
+        for _ in 0..self.nodes.len() {
+            let Some([feed]) = self.given.get(&child).map(Vec::as_slice) else {
+                return false;
+            };
+            if self.limit_of(feed.parent, child) == 0.0 {
+                return true;
+            }
+            child = feed.parent;
+        }
+        false
     }
 
     /// How a host stands.
@@ -303,6 +370,10 @@ impl Conductor {
                 .flatten()
                 .map(|feed| feed.parent)
                 .collect();
+            if self.held(host) {
+                self.nodes[host].grew_s = now_s;
+                continue;
+            }
             if let (true, [parent]) = (now_s - self.nodes[host].grew_s > STALL_S, fed.as_slice()) {
                 let more = self.nodes[*parent].bytes() > self.nodes[host].bytes();
                 if more && now_s - self.nodes[*parent].grew_s.max(self.settled_s) > 0.0 {
@@ -319,11 +390,19 @@ impl Conductor {
     /// What has changed since the last call: hosts, and from whom each is to have what.
     pub fn changes(&mut self) -> Vec<(usize, Vec<Feed>)> {
         let mut changes = Vec::new();
+        if let Plan::Tree(tree) = &self.plan
+            && self.carries.0.as_ref() != Some(tree)
+        {
+            self.carries = (Some(tree.clone()), tree.carries(&self.ground));
+        }
         for host in self.ground.receivers().to_vec() {
             if self.nodes[host].standing != Standing::Live {
                 continue;
             }
-            let feeds = self.feeds(host);
+            let mut feeds = self.feeds(host);
+            for feed in &mut feeds {
+                feed.pace_bps = feed.pace_bps.min(self.limit_of(feed.parent, host));
+            }
             let same = self
                 .given
                 .get(&host)
@@ -377,7 +456,17 @@ impl Conductor {
             let left = feeds.iter().map(|feed| (feed.parent, feed.blocks.within(&lacking)));
             left.filter(|(_, blocks)| !blocks.is_empty()).collect()
         };
-        left(given) == left(feeds)
+        let paced = given.iter().zip(feeds).all(|(given, feed)| {
+            let (old, new) = (given.pace_bps, feed.pace_bps);
+            old.total_cmp(&new).is_eq() || (new > 0.0 && (new - old).abs() <= PACE_CHANGE * old)
+        });
+        left(given) == left(feeds) && (paced || !self.limited(host, feeds))
+    }
+
+    /// Whether paces of a host come from outside. Those of a mesh shrink as blocks arrive, which nobody need hear of.
+    fn limited(&self, host: usize, feeds: &[Feed]) -> bool {
+        let limit = |feed: &Feed| self.limits.contains_key(&(feed.parent, host));
+        feeds.iter().any(limit)
     }
 
     fn name(&self, host: usize) -> &str {
@@ -391,10 +480,18 @@ impl Conductor {
             Plan::Tree(tree) => tree
                 .parent(host)
                 .filter(|&parent| self.nodes[parent].takes_part())
-                .map(|parent| Feed {
-                    parent,
-                    blocks: lacking,
-                    pace_bps: f64::INFINITY,
+                .map(|parent| {
+                    let carried = self.carries.1.get(&(parent, host)).copied();
+                    let headroom = if parent == tree.order()[0] {
+                        ROOT_HEADROOM
+                    } else {
+                        HEADROOM
+                    };
+                    Feed {
+                        parent,
+                        blocks: lacking,
+                        pace_bps: headroom * carried.unwrap_or(f64::INFINITY),
+                    }
                 })
                 .into_iter()
                 .collect(),
@@ -544,7 +641,7 @@ impl Conductor {
         let root = tree.order()[0];
         for (parent, child) in tree.edges().collect::<Vec<_>>() {
             let (above, below) = (&self.nodes[parent], &self.nodes[child]);
-            if below.standing != Standing::Live || !above.takes_part() {
+            if below.standing != Standing::Live || !above.takes_part() || self.held(child) {
                 continue;
             }
             let Some(gets) = below.rate() else { continue };
@@ -554,6 +651,7 @@ impl Conductor {
             } else {
                 above.rate()
             };
+            let should = should.map(|should| should.min(self.limit_of(parent, child) / 8.0));
             let Some(should) = should.filter(|should| *should > 0.0 && gets < SLOW * should) else {
                 continue;
             };

@@ -66,6 +66,11 @@ impl Ground {
         &self.network
     }
 
+    /// The same where a host without a cap is as fast as its best path: what nothing known says is too fast.
+    pub fn best(&self) -> &Network {
+        &self.best
+    }
+
     /// Who has the object.
     pub fn source(&self) -> usize {
         self.source

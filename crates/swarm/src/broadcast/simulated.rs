@@ -24,6 +24,8 @@ struct World {
     nodes: Vec<Node>,
     /// By child and parent.
     feeds: BTreeMap<(usize, usize), Serving>,
+    /// Likewise; bytes a second.
+    paces: BTreeMap<(usize, usize), f64>,
     conductor: Conductor,
     layout: Layout,
     step: u32,
@@ -53,6 +55,8 @@ struct Case {
     orphans: bool,
     /// Each so many-eth piece comes wrong.
     wrong: u32,
+    /// How long all are held by limits from outside; those are then told one by one.
+    held_s: f64,
 }
 
 fn network(uplinks: &[f64]) -> Network {
@@ -104,6 +108,9 @@ impl World {
             }
         };
         let nodes: Vec<Node> = (0..count).map(node).collect();
+        if case.held_s > 0.0 {
+            conductor.hold();
+        }
         for (host, node) in nodes.iter().enumerate() {
             conductor.opened(host, node.replica.have().clone(), node.replica.bytes(), 0.0);
         }
@@ -111,6 +118,7 @@ impl World {
             object,
             nodes,
             feeds: BTreeMap::new(),
+            paces: BTreeMap::new(),
             conductor,
             layout,
             step: 0,
@@ -134,6 +142,7 @@ impl World {
                     .iter()
                     .for_each(|block| serving.want(block, self.nodes[host].replica.filled(block)));
                 self.feeds.insert((host, feed.parent), serving);
+                self.paces.insert((host, feed.parent), feed.pace_bps / 8.0);
             }
         }
     }
@@ -183,7 +192,8 @@ impl World {
                 let children: Vec<_> = self.feeds.keys().copied().filter(|(_, of)| *of == parent).collect();
                 let share = self.nodes[parent].uplink * STEP_S / children.len().max(1) as f64;
                 for edge in children {
-                    self.flow(edge, share, case.wrong, &mut sent_pieces);
+                    let paced = share.min(self.paces[&edge] * STEP_S);
+                    self.flow(edge, paced, case.wrong, &mut sent_pieces);
                 }
             }
             if self.step.is_multiple_of(REPORT_STEPS) {
@@ -192,6 +202,12 @@ impl World {
                     if !node.dead {
                         self.conductor
                             .progress(host, node.replica.have().clone(), node.replica.bytes(), now_s);
+                    }
+                }
+                if case.held_s > 0.0 && now_s > case.held_s {
+                    for (parent, child, left) in self.conductor.flows() {
+                        assert!(left > 0);
+                        self.conductor.limit(parent, child, f64::INFINITY, now_s);
                     }
                 }
                 self.conductor.tick(now_s);
@@ -276,6 +292,7 @@ fn case() -> impl Strategy<Value = Case> {
                     apart: BTreeSet::new(),
                     orphans: false,
                     wrong,
+                    held_s: 0.0,
                 })
         })
 }
@@ -292,6 +309,19 @@ proptest! {
             if !world.finished(host) {
                 prop_assert!(matches!(world.conductor.standing(host), Standing::Lost(why) if why == "killed"));
             }
+        }
+    }
+
+    #[test]
+    fn who_is_held_waits_and_is_not_taken_for_dead(case in case(), held_s in 1.0..40.0f64) {
+        let case = Case { held_s, ..case };
+        let mut world = World::new(&case, &case.uplinks);
+        world.conduct();
+        world.run(&case);
+        prop_assert!(world.now_s() > held_s || world.nodes.iter().skip(1).all(|node| node.dead));
+        for host in 1..world.nodes.len() {
+            let dies = case.deaths.iter().any(|(dying, _)| *dying == host);
+            prop_assert!(world.finished(host) || dies, "{host}: {:?}", world.conductor.standing(host));
         }
     }
 
@@ -337,6 +367,7 @@ fn a_slow_relay_is_put_last_and_hurts_only_itself() {
             apart: BTreeSet::new(),
             orphans: false,
             wrong: 0,
+            held_s: 0.0,
         };
         let mut world = World::new(&case, &told);
         world.conduct();
@@ -362,6 +393,7 @@ fn a_source_that_dies_early_is_told() {
         apart: BTreeSet::new(),
         orphans: false,
         wrong: 0,
+        held_s: 0.0,
     };
     let mut world = World::new(&case, &case.uplinks);
     world.conduct();

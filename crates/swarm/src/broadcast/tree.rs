@@ -1,6 +1,8 @@
 //! Mechanisms in which each host has all blocks from one parent: chain, binary tree, binomial tree.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use gavotte_net::Network;
 
 use super::ground::{Ground, faster};
 
@@ -98,11 +100,18 @@ impl Tree {
         depths.into_iter().max().unwrap_or(0)
     }
 
+    /// How much each edge, parent and child, can carry while all flow, in bit/s: what links are known to carry, shared evenly, and
+    /// no more than its parent has. Infinite where nothing is known.
+    pub fn carries(&self, ground: &Ground) -> BTreeMap<(usize, usize), f64> {
+        let rates = self.rates(ground.best());
+        let edge = |at: usize| ((self.order[self.shape.parent(at)], self.order[at]), rates[at]);
+        (1..self.order.len()).map(edge).collect()
+    }
+
     /// How fast each host would have the object, in bit/s, in the tree's order: all edges flow at once and share what they
     /// cross evenly; none is faster than its parent has it. A host that is on no edge has no rate.
-    fn rates(&self, ground: &Ground) -> Vec<f64> {
-        let network = ground.network();
-        let mut crossings = std::collections::BTreeMap::<usize, u32>::new();
+    fn rates(&self, network: &Network) -> Vec<f64> {
+        let mut crossings = BTreeMap::<usize, u32>::new();
         for (m, n) in self.edges() {
             network.for_each_link(m, n, |link| {
                 *crossings.entry(network.link_index(link)).or_default() += 1;
@@ -122,7 +131,7 @@ impl Tree {
 
     /// How long it takes by the network's rates and latencies, with pieces of so many bytes: each hop adds one.
     pub fn seconds(&self, ground: &Ground, bytes: u64, piece_bytes: u32) -> f64 {
-        let rates = self.rates(ground);
+        let rates = self.rates(ground.network());
         let mut delays = vec![0.0; rates.len()];
         let mut worst: f64 = 0.0;
         for at in 1..rates.len() {

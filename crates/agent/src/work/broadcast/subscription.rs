@@ -1,6 +1,6 @@
 //! The parent's side: sends what a subscriber wants as soon as it is there.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,8 @@ use crate::work::visit::Visit;
 const BACKLOG_BYTES: u32 = 128 << 10;
 /// A Cornet's chat goes on for so long even if others wait.
 const CHAT: Duration = Duration::from_millis(500);
+/// The pace of a subscription that is to wait: no more of it goes to the kernel.
+const HELD_BPS: u64 = 1;
 /// Bytes set aside of the hold's budget at a time.
 const STEP_BYTES: u64 = 4 << 20;
 
@@ -64,6 +66,8 @@ impl Answer for Subscription {
 struct Wanted {
     serving: Mutex<Serving>,
     changed: Notify,
+    /// It is to wait.
+    held: AtomicBool,
     /// As a Cornet asks.
     one_at_a_time: bool,
 }
@@ -88,7 +92,11 @@ async fn listen(
             Err(HandshakeError::Frame(FrameError::Closed)) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        if let Err(error) = tcp::set_pace(stream.as_ref(), want.pace_bps) {
+        // What a held one has in the kernel leaves as it would have.
+        wanted.held.store(want.pace_bps == HELD_BPS, Ordering::Relaxed);
+        if want.pace_bps != HELD_BPS
+            && let Err(error) = tcp::set_pace(stream.as_ref(), want.pace_bps)
+        {
             debug!(%error, "goes without a pace");
         }
         wanted.with(|serving| {
@@ -133,6 +141,10 @@ async fn send(
     let began = Instant::now();
     loop {
         grown.mark_unchanged();
+        if wanted.held.load(Ordering::Relaxed) {
+            wanted.changed.notified().await;
+            continue;
+        }
         let piece = wanted.with(|serving| share.next(serving, HEADER_BYTES, &mut buffer))?;
         let Some(piece) = piece else {
             let served = wanted.one_at_a_time && wanted.with(|serving| serving.wanted()) == 0;
