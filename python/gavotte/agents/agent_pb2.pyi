@@ -709,16 +709,34 @@ class ManifestRequest(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., path: _Optional[str] = ..., block_bytes: _Optional[int] = ...) -> None: ...
 
 class ManifestReply(_message.Message):
-    __slots__ = ("bytes", "block_bytes", "hashes", "mode")
+    __slots__ = ("bytes", "block_bytes", "hashes", "mode", "folder", "entries")
     BYTES_FIELD_NUMBER: _ClassVar[int]
     BLOCK_BYTES_FIELD_NUMBER: _ClassVar[int]
     HASHES_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
     bytes: int
     block_bytes: int
     hashes: bytes
     mode: int
-    def __init__(self, bytes: _Optional[int] = ..., block_bytes: _Optional[int] = ..., hashes: _Optional[bytes] = ..., mode: _Optional[int] = ...) -> None: ...
+    folder: bool
+    entries: _containers.RepeatedCompositeFieldContainer[FolderEntry]
+    def __init__(self, bytes: _Optional[int] = ..., block_bytes: _Optional[int] = ..., hashes: _Optional[bytes] = ..., mode: _Optional[int] = ..., folder: bool = ..., entries: _Optional[_Iterable[_Union[FolderEntry, _Mapping]]] = ...) -> None: ...
+
+class FolderEntry(_message.Message):
+    __slots__ = ("path", "bytes", "mode", "folder", "link")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    LINK_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    bytes: int
+    mode: int
+    folder: bool
+    link: str
+    def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ..., mode: _Optional[int] = ..., folder: bool = ..., link: _Optional[str] = ...) -> None: ...
 
 class BroadcastRequest(_message.Message):
     __slots__ = ("run_id", "broadcast_id", "path", "source", "manifest", "piece_bytes", "report_s", "congestion", "fetches", "seed")

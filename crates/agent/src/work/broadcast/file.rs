@@ -1,42 +1,30 @@
 //! The files of a broadcast. What a host receives goes to `PATH.partial`, which gets its name when all of it is there: nobody
-//! ever sees half a copy under that name, and what a broken broadcast has left there is not sent again.
+//! ever sees half a copy under that name, and what a broken broadcast has left there is not sent again. The same holds of a
+//! folder.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use gavotte_swarm::broadcast::layout::{Layout, MAX_BLOCKS};
 use gavotte_swarm::broadcast::replica::{Hash, Replica};
-use nix::errno::Errno;
-use nix::fcntl::{FallocateFlags, Flock, FlockArg, fallocate};
+use nix::fcntl::{Flock, FlockArg};
 
-use crate::contract::agents::ManifestReply;
+use crate::contract::agents::{FolderEntry, ManifestReply};
 use crate::error::WorkError;
+use crate::work::broadcast::disk::{MODE, bad, reserve};
+use crate::work::broadcast::folder::{self, Folder};
 
 /// Bytes of a hash.
 const HASH_BYTES: usize = size_of::<Hash>();
-/// Permissions that a copy may take over: no set-user-id.
-const MODE: u32 = 0o777;
-
-#[allow(
-    clippy::needless_pass_by_value,
-    reason = "an error, or a text made for it, is handed over"
-)]
-fn bad(path: &Path, problem: impl ToString) -> WorkError {
-    WorkError::File {
-        path: path.display().to_string(),
-        problem: problem.to_string(),
-    }
-}
-
 fn absolute(path: &str) -> Result<&Path, WorkError> {
     let path = Path::new(path);
     let named = path.is_absolute() && path.file_name().is_some() && !path.as_os_str().is_empty();
     named
         .then_some(path)
-        .ok_or_else(|| bad(path, "not the absolute path of a file"))
+        .ok_or_else(|| bad(path, "not the absolute path of a file or folder"))
 }
 
 /// Does what may wait for a disk on a thread of its own.
@@ -55,35 +43,94 @@ pub(super) fn cut(manifest: &ManifestReply) -> Result<(Layout, Vec<Hash>), WorkE
     if !rest.is_empty() || hashes.len() != layout.count() as usize {
         return Err(nonsense());
     }
+    let fitting = if manifest.folder {
+        folder::sound(&manifest.entries, manifest.bytes)
+    } else {
+        manifest.entries.is_empty()
+    };
+    if !fitting {
+        return Err(WorkError::Request(
+            "manifest: its entries are not those of a folder".into(),
+        ));
+    }
     Ok((layout, hashes.to_vec()))
 }
 
-/// Cuts a file into blocks, of a size that suits it for 0.
+/// Cuts a file or a folder into blocks, of a size that suits it for 0.
 ///
 /// # Errors
-/// When it is no file, cannot be read, or has too many blocks.
+/// When it is neither, cannot be read, or has too many blocks.
 pub(super) fn manifest(path: &str, block_bytes: u32) -> Result<ManifestReply, WorkError> {
     let path = absolute(path)?;
-    let (mut file, bytes, mode) = open(path)?;
-    let block_bytes = match block_bytes {
-        0 => Layout::block_bytes_for(bytes),
+    let about = fs::metadata(path).map_err(|error| bad(path, error))?;
+    let mut manifest = ManifestReply {
+        mode: about.mode() & MODE,
+        folder: about.is_dir(),
+        ..ManifestReply::default()
+    };
+    let files = if manifest.folder {
+        manifest.entries = folder::entries(path)?;
+        manifest.bytes = manifest.entries.iter().map(|entry| entry.bytes).sum();
+        Files::Many(Folder::source(path, &manifest.entries)?)
+    } else {
+        let (file, bytes, _) = open(path)?;
+        manifest.bytes = bytes;
+        let file = Flock::lock(file, FlockArg::LockSharedNonblock).map_err(|(_, error)| bad(path, error.desc()))?;
+        Files::One(file)
+    };
+    manifest.block_bytes = match block_bytes {
+        0 => Layout::block_bytes_for(manifest.bytes),
         given => given,
     };
-    let layout = Layout::new(bytes, block_bytes)
+    let layout = Layout::new(manifest.bytes, manifest.block_bytes)
         .ok_or_else(|| bad(path, format!("more than {MAX_BLOCKS} blocks of {block_bytes} bytes")))?;
-    let mut hashes = Vec::with_capacity(layout.count() as usize * HASH_BYTES);
     let mut buffer = vec![0; layout.length(0) as usize];
     for block in 0..layout.count() {
         let buffer = &mut buffer[..layout.length(block) as usize];
-        file.read_exact(buffer).map_err(|error| bad(path, error))?;
-        hashes.extend_from_slice(blake3::hash(buffer).as_bytes());
+        files
+            .read(layout.offset(block), buffer)
+            .map_err(|error| told(path, error))?;
+        manifest.hashes.extend_from_slice(blake3::hash(buffer).as_bytes());
     }
-    Ok(ManifestReply {
-        bytes,
-        block_bytes,
-        hashes,
-        mode,
-    })
+    Ok(manifest)
+}
+
+/// What a disk says, with the path.
+fn told(path: &Path, error: Trouble) -> WorkError {
+    match error {
+        Trouble::Told(error) => error,
+        Trouble::Raw(error) if error.kind() == io::ErrorKind::UnexpectedEof => bad(path, "is shorter than it was"),
+        Trouble::Raw(error) => bad(path, error),
+    }
+}
+
+/// An error that names its file already, or does not.
+enum Trouble {
+    Told(WorkError),
+    Raw(io::Error),
+}
+
+/// Where the bytes are.
+#[derive(Debug)]
+enum Files {
+    One(Flock<File>),
+    Many(Folder),
+}
+
+impl Files {
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Trouble> {
+        match self {
+            Self::One(file) => file.read_exact_at(buffer, offset).map_err(Trouble::Raw),
+            Self::Many(folder) => folder.read(offset, buffer).map_err(Trouble::Told),
+        }
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Trouble> {
+        match self {
+            Self::One(file) => file.write_all_at(bytes, offset).map_err(Trouble::Raw),
+            Self::Many(folder) => folder.write(offset, bytes).map_err(Trouble::Told),
+        }
+    }
 }
 
 fn open(path: &Path) -> Result<(File, u64, u32), WorkError> {
@@ -95,41 +142,83 @@ fn open(path: &Path) -> Result<(File, u64, u32), WorkError> {
     Ok((file, about.len(), about.mode() & MODE))
 }
 
-/// A file with the blocks of an object.
+/// The file or folder with the blocks of an object.
 #[derive(Debug)]
 pub(super) struct Store {
-    file: Flock<File>,
+    files: Files,
     path: PathBuf,
     partial: Option<PathBuf>,
     mode: u32,
+    entries: Vec<FolderEntry>,
+    source: bool,
 }
 
 impl Store {
-    /// The source's own file.
+    /// The source's own.
     pub(super) fn source(path: &str, manifest: &ManifestReply) -> Result<Self, WorkError> {
         let path = absolute(path)?;
-        let (file, bytes, mode) = open(path)?;
-        if bytes != manifest.bytes {
-            return Err(bad(path, format!("has {bytes} bytes now, not {}", manifest.bytes)));
-        }
-        let file = Flock::lock(file, FlockArg::LockSharedNonblock).map_err(|(_, error)| bad(path, error.desc()))?;
+        let files = if manifest.folder {
+            if folder::entries(path)? != manifest.entries {
+                return Err(bad(path, "what is in it has changed"));
+            }
+            Files::Many(Folder::source(path, &manifest.entries)?)
+        } else {
+            let (file, bytes, _) = open(path)?;
+            if bytes != manifest.bytes {
+                return Err(bad(path, format!("has {bytes} bytes now, not {}", manifest.bytes)));
+            }
+            let lock = Flock::lock(file, FlockArg::LockSharedNonblock);
+            Files::One(lock.map_err(|(_, error)| bad(path, error.desc()))?)
+        };
         Ok(Self {
-            file,
+            files,
             path: path.to_owned(),
             partial: None,
-            mode,
+            mode: manifest.mode,
+            entries: Vec::new(),
+            source: true,
         })
     }
 
-    /// A file for a copy, with room for all of it. Takes into `replica` what an earlier broadcast has left.
+    /// Where a copy is to be, with room for all of it. Takes into `replica` what an earlier broadcast has left.
     pub(super) fn copy(path: &str, manifest: &ManifestReply, replica: &mut Replica) -> Result<Self, WorkError> {
         let path = absolute(path)?;
-        if path.is_dir() {
-            return Err(bad(path, "is a directory"));
-        }
         let mut partial = OsString::from(path);
         partial.push(".partial");
         let partial = PathBuf::from(partial);
+        let store = |files: Files, partial: Option<PathBuf>| Self {
+            files,
+            path: path.to_owned(),
+            partial,
+            mode: manifest.mode & MODE,
+            entries: manifest.entries.clone(),
+            source: false,
+        };
+        if manifest.folder && fs::symlink_metadata(path).is_ok() {
+            // It is kept if it is the same, but never written over.
+            if path.is_dir() && folder::entries(path)? == manifest.entries {
+                let store = store(Files::Many(Folder::source(path, &manifest.entries)?), None);
+                store.scan(replica)?;
+                if replica.is_whole() {
+                    return Ok(store);
+                }
+            }
+            return Err(bad(
+                path,
+                "is there already and differs: remove it, or choose another path",
+            ));
+        }
+        if manifest.folder {
+            let (folder, old) = Folder::copy(&partial, &manifest.entries)?;
+            let store = store(Files::Many(folder), Some(partial));
+            if old {
+                store.scan(replica)?;
+            }
+            return Ok(store);
+        }
+        if path.is_dir() {
+            return Err(bad(path, "is a directory"));
+        }
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -146,37 +235,18 @@ impl Store {
         }
         let file = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             .map_err(|_| bad(&partial, "another broadcast writes to it"))?;
-        let store = Self {
-            file,
-            path: path.to_owned(),
-            partial: Some(partial),
-            mode: manifest.mode & MODE,
-        };
-        store.reserve(about.len(), manifest.bytes)?;
+        if let Err(error) = reserve(&file, &partial, about.len(), manifest.bytes) {
+            if about.len() == 0 {
+                // It is only in the way.
+                let _ = fs::remove_file(&partial);
+            }
+            return Err(error);
+        }
+        let store = store(Files::One(file), Some(partial));
         if about.len() > 0 {
             store.scan(replica)?;
         }
         Ok(store)
-    }
-
-    /// A full disk is told before a byte is sent.
-    fn reserve(&self, old: u64, bytes: u64) -> Result<(), WorkError> {
-        if old > bytes {
-            self.file.set_len(bytes).map_err(|error| self.bad(error))?;
-        }
-        if bytes == 0 {
-            return Ok(());
-        }
-        match fallocate(&*self.file, FallocateFlags::empty(), 0, bytes as i64) {
-            Ok(()) => Ok(()),
-            Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => self.file.set_len(bytes).map_err(|error| self.bad(error)),
-            Err(error) => {
-                if old == 0 {
-                    self.forget();
-                }
-                Err(self.bad(format!("no room for {bytes} bytes: {}", error.desc())))
-            }
-        }
     }
 
     fn scan(&self, replica: &mut Replica) -> Result<(), WorkError> {
@@ -191,28 +261,17 @@ impl Store {
     }
 
     pub(super) fn is_source(&self) -> bool {
-        self.partial.is_none()
-    }
-
-    /// Removes a file in which nothing is.
-    fn forget(&self) {
-        if let Some(partial) = &self.partial {
-            // It is only in the way.
-            let _ = fs::remove_file(partial);
-        }
+        self.source
     }
 
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), WorkError> {
-        self.file
-            .read_exact_at(buffer, offset)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => self.bad("is shorter than it was"),
-                _ => self.bad(error),
-            })
+        let read = self.files.read(offset, buffer);
+        read.map_err(|error| told(self.partial.as_ref().unwrap_or(&self.path), error))
     }
 
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), WorkError> {
-        self.file.write_all_at(bytes, offset).map_err(|error| self.bad(error))
+        let written = self.files.write(offset, bytes);
+        written.map_err(|error| told(self.partial.as_ref().unwrap_or(&self.path), error))
     }
 
     /// Gives a whole copy its name and its permissions.
@@ -220,16 +279,13 @@ impl Store {
         let Some(partial) = &self.partial else {
             return Ok(());
         };
-        let mode = Permissions::from_mode(self.mode);
-        self.file.set_permissions(mode).map_err(|error| self.bad(error))?;
-        fs::rename(partial, &self.path).map_err(|error| bad(&self.path, error))
-    }
-
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "an error, or a text made for it, is handed over"
-    )]
-    fn bad(&self, problem: impl ToString) -> WorkError {
-        bad(self.partial.as_ref().unwrap_or(&self.path), problem)
+        match &self.files {
+            Files::Many(folder) => folder.keep(&self.entries, self.mode, &self.path),
+            Files::One(file) => {
+                let mode = Permissions::from_mode(self.mode);
+                file.set_permissions(mode).map_err(|error| bad(partial, error))?;
+                fs::rename(partial, &self.path).map_err(|error| bad(&self.path, error))
+            }
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! Broadcasts: a host has the blocks of an object from its parents, keeps them in a file, and passes them on while they still
 //! come. What is sent next, and what is right, `gavotte-swarm` knows; here are the sockets and the files.
 
+mod disk;
 mod feed;
 mod fetch;
 mod file;
+mod folder;
 mod part;
 mod share;
 mod subscription;
