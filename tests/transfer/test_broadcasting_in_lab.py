@@ -111,8 +111,16 @@ def test_what_is_there_is_not_sent_again(cloud: lab.Session, file: Path, tmp_pat
     whole = file.read_bytes()
     (tmp_path / "out-h1.partial").write_bytes(whole[:2_000_000] + b"?" * 1_500_000)
     (tmp_path / "out-h2.partial").write_bytes(whole)
+    # Equal hosts stand in the chain as they are named; which would come first by a probe is chance.
+    equal = builders.network([{"name": name, "egress_bps": 48e6} for name in HOSTS])
     result = broadcast(
-        str(file), inventory, "h0", str(tmp_path / "out-{host}"), targets=["h1", "h2"], mechanism="chain"
+        str(file),
+        inventory,
+        "h0",
+        str(tmp_path / "out-{host}"),
+        targets=["h1", "h2"],
+        mechanism="chain",
+        network=equal,
     )
     assert right(result, file) == {"h1", "h2"}
     assert 900_000 < result.source_sent_bytes < 1_200_000
@@ -202,6 +210,45 @@ def test_an_object_of_bytes_is_brought_like_a_file(cloud: lab.Session, tmp_path:
     far = [host.model_copy(update={"agent": "ssh://far"}) for host in inventory.host]
     with pytest.raises(GavotteError, match="cannot read this process's memory"):
         broadcast(b"1", inventory.model_copy(update={"host": far}), "h1", str(tmp_path / "out-{host}"))
+
+
+def test_a_folder_is_brought_with_all_that_is_in_it(cloud: lab.Session, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    (folder / "inner" / "empty").mkdir(parents=True)
+    (folder / "inner").chmod(0o750)
+    for number in range(40):
+        (folder / "inner" / f"file{number}").write_bytes(os.urandom(number * 997))
+    (folder / "large").write_bytes(os.urandom(2_000_000))
+    (folder / "large").chmod(0o755)
+    (folder / "link").symlink_to("inner/file3")
+    line: list[str | Path] = ["broadcast", folder, "--hosts", "lab", "--from", "h0", "-o", tmp_path / "copy-{host}"]
+    environment = {**os.environ, **cloud.environment()}
+    # What an earlier one has left: a file of its own, and half of one that is wanted.
+    (tmp_path / "copy-h2.partial" / "inner").mkdir(parents=True)
+    (tmp_path / "copy-h2.partial" / "stale").write_bytes(b"1")
+    (tmp_path / "copy-h2.partial" / "large").write_bytes((folder / "large").read_bytes()[:1_500_000])
+    done = gavotte(*line, env=environment)
+    assert done.returncode == 0, done.stderr
+
+    def listed(path: Path) -> dict[str, tuple[int, bytes]]:
+        found = {}
+        for each in sorted(path.rglob("*")):
+            content = (
+                str(each.readlink()).encode() if each.is_symlink() else b"" if each.is_dir() else each.read_bytes()
+            )
+            found[str(each.relative_to(path))] = (each.lstat().st_mode, content)
+        return found
+
+    for host in HOSTS[1:]:
+        assert listed(tmp_path / f"copy-{host}") == listed(folder)
+    # The same again finds all of it there; what differs is not written over.
+    (tmp_path / "copy-h1" / "large").write_bytes(b"mine")
+    again = gavotte(*line, "--json", env=environment)
+    assert again.returncode == 1
+    told = {each["host"]: each["error"] for each in json.loads(again.stdout)["receivers"] if not each["ok"]}
+    assert list(told) == ["h1"]
+    assert "is there already and differs" in told["h1"]
+    assert (tmp_path / "copy-h1" / "large").read_bytes() == b"mine"
 
 
 def test_an_empty_file_is_a_file(cloud: lab.Session, tmp_path: Path) -> None:

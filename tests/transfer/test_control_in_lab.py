@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import threading
@@ -21,7 +22,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import write_network
-from gavotte.formats.transfer import MemoryQueue
+from gavotte.formats.transfer import Copies, MemoryQueue
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 from gavotte.transfer import Client, Controller
 
@@ -79,6 +80,77 @@ def test_the_high_class_goes_first_and_a_cancelled_one_ends(cloud: lab.Session) 
         assert controller.wait(waiting.id, 60.0).state == "done"
     with pytest.raises(GavotteError, match="there is no transfer 9"):
         controller.cancel(9)
+
+
+@pytest.mark.lab
+def test_a_broadcast_waits_for_a_shuffle_that_came_first(cloud: lab.Session, tmp_path: Path) -> None:
+    controller = Controller(read_inventory(cloud.hosts_file), TRUTH, MemoryQueue(), "fifo")
+    content = os.urandom(3_000_000)
+    (tmp_path / "object").write_bytes(content)
+    copies = Copies(str(tmp_path / "object"), "a", str(tmp_path / "copy-{host}"), "chain")
+    with running(controller):
+        first = controller.submit([HostBytes("a", "b", 16_000_000)], name="first")
+        until(lambda: controller.get(first.id).moved_bytes > 0)
+        second = controller.submit([HostBytes("a", "b", 0), HostBytes("a", "c", 0)], copies=copies)
+        # Alone, or side by side with the first, it would have ended long before.
+        assert controller.wait(first.id, 60.0).state == "done"
+        assert not controller.get(second.id).over
+        done = controller.wait(second.id, 60.0)
+    assert (done.state, done.error, done.moved, done.bytes) == ("done", "", (3_000_000, 3_000_000), 6_000_000)
+    assert {(tmp_path / f"copy-{host}").read_bytes() == content for host in "bc"} == {True}
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("mechanism", ["tree", "mesh"])
+def test_broadcasts_of_one_queue_share_and_can_be_cancelled(cloud: lab.Session, tmp_path: Path, mechanism: str) -> None:
+    controller = Controller(read_inventory(cloud.hosts_file), TRUTH, MemoryQueue(), "fair")
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.write_bytes(os.urandom(1_500_000))
+    large.write_bytes(os.urandom(200_000_000))
+    flows = [HostBytes("a", "b", 0), HostBytes("a", "c", 0)]
+    with running(controller):
+        asked = [Copies(str(path), "a", f"{path}-{{host}}", mechanism) for path in (large, small)]
+        one, two = [controller.submit(flows, copies=copies) for copies in asked]
+        assert controller.wait(two.id, 60.0).state == "done"
+        assert not controller.get(one.id).over
+        assert controller.cancel(one.id).state == "cancelled"
+    assert (tmp_path / "small-c").read_bytes() == small.read_bytes()
+    assert not (tmp_path / "large-b").exists()
+
+
+@pytest.mark.lab
+def test_a_broadcast_that_fails_says_who_has_it_not(cloud: lab.Session, tmp_path: Path) -> None:
+    controller = Controller(read_inventory(cloud.hosts_file), TRUTH, MemoryQueue())
+    (tmp_path / "object").write_bytes(b"1" * 100_000)
+    (tmp_path / "copy-b").mkdir()
+    copies = Copies(str(tmp_path / "object"), "a", str(tmp_path / "copy-{host}"))
+    nothing = Copies(str(tmp_path / "nothing"), "a", str(tmp_path / "copy-{host}"))
+    flows = [HostBytes("a", "b", 0), HostBytes("a", "c", 0)]
+    with running(controller):
+        done = controller.wait(controller.submit(flows, copies=copies).id, 60.0)
+        assert done.state == "failed"
+        assert "1 of 2 receivers do not have it: b: " in done.error
+        assert (tmp_path / "copy-c").read_bytes() == b"1" * 100_000
+        gone = controller.wait(controller.submit(flows, copies=nothing).id, 60.0)
+        assert gone.state == "failed"
+        assert "nothing" in gone.error
+
+
+def test_broadcasts_that_make_no_sense_are_refused() -> None:
+    controller = Controller(builders.inventory("abc"), TRUTH, MemoryQueue())
+    to_b = [HostBytes("a", "b", 0)]
+    for copies, flows, told in (
+        (Copies("/x", "a", "/y-{host}", "cornet"), to_b, "cannot pace a broadcast by `cornet`"),
+        (Copies("/x", "a", "/y-{host}", "magic"), to_b, "cannot pace"),
+        (Copies("x", "a", "/y-{host}"), to_b, "not an absolute path"),
+        (Copies("/x", "a", "y-{host}"), to_b, "not the absolute path of a file"),
+        (Copies("/x", "a", "/y"), [], "without flows"),
+        (Copies("/x", "b", "/y"), to_b, "one source"),
+        (Copies("/x", "a", "/y"), to_b * 2, "named twice"),
+    ):
+        with pytest.raises(GavotteError, match=told):
+            controller.submit(flows, copies=copies)
+    assert controller.list() == []
 
 
 def test_what_makes_no_sense_is_refused() -> None:
@@ -142,6 +214,15 @@ def test_a_killed_controller_loses_nothing(cloud: lab.Session, tmp_path: Path) -
         assert (told["policy"], [each["state"] for each in told["transfers"]]) == ("sebf", ["done", "cancelled"])
         assert gavotte("transfers", "wait", "2", *at).returncode == 1
         assert gavotte("transfers", "wait", "9", *at).returncode == 1
+        (tmp_path / "model").write_bytes(b"weights" * 1000)
+        copies: list[str | Path] = ["-o", tmp_path / "model-{host}", "--mechanism", "chain"]
+        number = gavotte("transfers", "submit", tmp_path / "model", "--from", "a", "--to", "b,c", *copies, *at)
+        assert number.stdout == "3\n", number.stderr
+        told = json.loads(gavotte("transfers", "wait", "3", *at, "--timeout", "60", "--json").stdout)
+        assert (told["kind"], told["state"], told["bytes"], told["moved_bytes"]) == ("broadcast", "done", 14000, 14000)
+        assert (tmp_path / "model-c").read_bytes() == b"weights" * 1000
+        assert gavotte("transfers", "submit", matrix, "--to", "b", *at).returncode == 2
+        assert gavotte("transfers", "submit", matrix, "--from", "a", *at).returncode == 2
         # A second controller at one socket is refused, and leaves the first alone.
         assert subprocess.run(serve, capture_output=True, check=False).returncode == 1
     finally:

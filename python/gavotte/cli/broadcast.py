@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def broadcast(
-    file: Annotated[str, typer.Argument(help="The file; it lies on the host that --from names.", metavar="FILE")],
+    file: Annotated[
+        str, typer.Argument(help="The file or folder; it lies on the host that --from names.", metavar="FILE")
+    ],
     hosts: Hosts,
     source: Annotated[str, typer.Option("--from", help="The host that has the file.", metavar="HOST")],
     output: Annotated[

@@ -52,9 +52,30 @@ def serve(
     note("stopped; what is not done is taken up by the next `gavotte transfers serve`")
 
 
-@transfers.command(epilog="Example: gavotte transfers submit bytes.csv --name sort --class 0")
+@transfers.command(epilog="Example: gavotte transfers submit model.bin --from vm0 --to vm1,vm2 -o '/tmp/model-{host}'")
 def submit(
-    matrix: Annotated[Path, typer.Argument(help="Who sends how much: source,target,bytes.", metavar="BYTES.csv")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Who sends how much: source,target,bytes. With --from, the object of a broadcast, on that host.",
+            metavar="BYTES.csv|FILE",
+        ),
+    ],
+    source: Annotated[
+        str | None, typer.Option("--from", help="Makes it a broadcast: the host that has the object.", metavar="HOST")
+    ] = None,
+    to: Annotated[
+        list[str] | None,
+        typer.Option("--to", help="Who is to have a copy, separated by commas.", metavar="HOST,..."),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", help="Where copies are to be; {host} stands for the receiver.", metavar="PATH"),
+    ] = None,
+    mechanism: Annotated[
+        str | None,
+        typer.Option("--mechanism", help="Of a broadcast: auto, chain, tree, binomial or mesh.", metavar="NAME"),
+    ] = None,
     name: Annotated[str, typer.Option("--name", help="What to call it. By default the file's name.")] = "",
     priority_class: Annotated[
         int, typer.Option("--class", help="Under `priority`; 0 goes first.", min=0, max=999, metavar="N")
@@ -65,15 +86,27 @@ def submit(
     socket: Socket = None,
     as_json: Json = False,
 ) -> None:
-    """Queue a matrix of bytes, and print the number of its transfer."""
+    """Queue a matrix of bytes, or a broadcast, and print the number of its transfer."""
     from gavotte.formats.byte_matrix import read_byte_matrix
     from gavotte.transfer import Client
 
-    flows = read_byte_matrix(matrix)
-    with Client(socket) as client:
-        entry = client.submit(
-            flows, name=name or matrix.stem, user=_user(), priority_class=priority_class, weight=weight
-        )
+    about: dict[str, Any] = {"name": name or file.stem, "user": _user()}
+    about |= {"priority_class": priority_class, "weight": weight}
+    if source is None:
+        if to or output or mechanism:
+            raise typer.BadParameter("--to, --output and --mechanism are for a broadcast, which --from makes it")
+        flows = read_byte_matrix(file)
+        with Client(socket) as client:
+            entry = client.submit(flows, **about)
+    else:
+        if not to or not output:
+            raise typer.BadParameter("a broadcast needs --to and --output")
+        targets = [host for part in to for host in part.split(",") if host]
+        where = str(Path(output).absolute()) if not output.endswith("/") else output
+        with Client(socket) as client:
+            entry = client.submit_broadcast(
+                str(file.absolute()), source, targets, where, mechanism=mechanism or "auto", **about
+            )
     if as_json:
         emit_json(entry)
     else:
@@ -94,8 +127,8 @@ def list_(
     if as_json:
         emit_json({"policy": policy, "transfers": entries})
         return
-    columns = ["id", "name", "user", "state", "class", "moved", "of", "after s", "error"]
-    emit_table(columns, [_row(entry) for entry in entries], words=("name", "user", "state", "error"))
+    columns = ["id", "kind", "name", "user", "state", "class", "moved", "of", "after s", "error"]
+    emit_table(columns, [_row(entry) for entry in entries], words=("kind", "name", "user", "state", "error"))
     note(f"policy {policy}")
 
 
@@ -141,6 +174,7 @@ def _row(entry: dict[str, Any]) -> list[str]:
     after = "" if entry["completion_s"] is None else f"{entry['completion_s']:.2f}"
     return [
         str(entry["id"]),
+        entry["kind"],
         entry["name"],
         entry["user"],
         entry["state"],

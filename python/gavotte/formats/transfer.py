@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol
 
 from gavotte.errors import GavotteError
@@ -16,8 +16,25 @@ OVER: frozenset[State] = frozenset({"done", "failed", "cancelled"})
 
 
 @dataclass(frozen=True)
+class Copies:
+    """What a broadcast of the queue is to make.
+
+    Attributes:
+        path: of the object at the source, absolute.
+        source: the host that has it.
+        output: where copies are to be, absolute, with `{host}` for each receiver's name.
+        mechanism: how.
+    """
+
+    path: str
+    source: str
+    output: str
+    mechanism: str = "auto"
+
+
+@dataclass(frozen=True)
 class Transfer:
-    """One transfer.
+    """One transfer: a shuffle, or a broadcast if it has copies to make.
 
     Attributes:
         id: its number in the queue.
@@ -25,13 +42,15 @@ class Transfer:
         user: whose it is.
         priority_class: 0 = the highest.
         weight: its share where weights count.
-        flows: who sends how much to whom.
-        moved: bytes of each flow that have gone; empty = none.
+        flows: who sends how much to whom. Of a broadcast: from the source to each receiver the size of the object, 0
+            until the source was asked for it.
+        moved: bytes of each flow that have gone; empty = none. Of a broadcast: what each receiver has.
         state: how far it is.
         submitted_s: Unix time.
         started_s: Unix time of the first start; None = not yet.
         finished_s: Unix time; None = not over.
         error: why it failed.
+        copies: what a broadcast is to make; None = it is a shuffle.
     """
 
     id: int
@@ -46,6 +65,12 @@ class Transfer:
     started_s: float | None = None
     finished_s: float | None = None
     error: str = ""
+    copies: Copies | None = None
+
+    @property
+    def kind(self) -> str:
+        """`shuffle` or `broadcast`."""
+        return "shuffle" if self.copies is None else "broadcast"
 
     @property
     def bytes(self) -> int:
@@ -71,6 +96,7 @@ class Transfer:
         """For JSON, without the flows."""
         return {
             "id": self.id,
+            "kind": self.kind,
             "name": self.name,
             "user": self.user,
             "state": self.state,
@@ -132,6 +158,16 @@ def checked(flows: Sequence[HostBytes], *, weight: float, priority_class: int) -
         raise GavotteError(f"a weight of {weight}", hint="use 0.001 to 1000")
     if not 0 <= priority_class < 1000:
         raise GavotteError(f"class {priority_class}", hint="use 0, the highest, to 999")
+
+
+def copies_to_text(copies: Copies | None) -> str:
+    """As a store keeps them."""
+    return "" if copies is None else json.dumps(asdict(copies))
+
+
+def copies_from_text(text: str) -> Copies | None:
+    """What `copies_to_text` wrote."""
+    return Copies(**json.loads(text)) if text else None
 
 
 def flows_to_text(flows: Sequence[HostBytes]) -> str:

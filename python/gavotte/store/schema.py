@@ -21,6 +21,7 @@ from sqlalchemy import (
     func,
     inspect,
     select,
+    text,
 )
 
 from gavotte.store.errors import StoreError
@@ -112,6 +113,7 @@ transfers = Table(
     Column("started_s", Double),
     Column("finished_s", Double),
     Column("error", Text, nullable=False),
+    Column("copies", Text, nullable=False, server_default=""),
 )
 
 
@@ -123,9 +125,15 @@ def _second(connection: Connection) -> None:
     metadata.create_all(connection, tables=[transfers], checkfirst=False)
 
 
+def _third(connection: Connection) -> None:
+    # A new store has the column from the second step.
+    if "copies" not in {column["name"] for column in inspect(connection).get_columns("gavotte_transfers")}:
+        connection.execute(text("ALTER TABLE gavotte_transfers ADD COLUMN copies TEXT NOT NULL DEFAULT ''"))
+
+
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: tuple[Migration, ...] = (_first, _second)
+MIGRATIONS: tuple[Migration, ...] = (_first, _second, _third)
 """Step k turns version k into version k + 1. A step that a release has seen is never changed."""
 
 

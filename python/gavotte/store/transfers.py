@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from gavotte.formats.transfer import Transfer, flows_from_text, flows_to_text
+from gavotte.formats.transfer import Transfer, copies_from_text, copies_to_text, flows_from_text, flows_to_text
 from gavotte.store import schema as tables
 
 _TABLE = tables.transfers
@@ -15,20 +15,31 @@ _TABLE = tables.transfers
 
 def add(connection: Connection, transfer: Transfer) -> int:
     """Adds one; returns its number."""
-    row = _row(transfer) | {"flows": flows_to_text(transfer.flows)}
+    row = _row(transfer) | {"flows": flows_to_text(transfer.flows), "copies": copies_to_text(transfer.copies)}
     return int(connection.execute(_TABLE.insert().values(**row).returning(_TABLE.c.id)).scalar_one())
 
 
 def save(connection: Connection, transfer: Transfer) -> None:
     """Writes what may have changed of one."""
-    connection.execute(_TABLE.update().where(_TABLE.c.id == transfer.id).values(**_row(transfer)))
+    row = _row(transfer)
+    if transfer.copies is not None:
+        # How large they are is known only when it has begun.
+        row["flows"] = flows_to_text(transfer.flows)
+    connection.execute(_TABLE.update().where(_TABLE.c.id == transfer.id).values(**row))
 
 
 def read(connection: Connection) -> list[Transfer]:
     """All, by number."""
     rows = connection.execute(select(_TABLE).order_by(_TABLE.c.id)).mappings()
     return [
-        Transfer(**{**row, "flows": flows_from_text(row["flows"]), "moved": tuple(json.loads(row["moved"]))})
+        Transfer(
+            **{
+                **row,
+                "flows": flows_from_text(row["flows"]),
+                "moved": tuple(json.loads(row["moved"])),
+                "copies": copies_from_text(row["copies"]),
+            }
+        )
         for row in rows
     ]
 

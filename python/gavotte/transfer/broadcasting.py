@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from tempfile import NamedTemporaryFile
-from typing import Any
+from typing import Any, Protocol
 
 from gavotte import _core
 from gavotte.agents import Budget, Fleet, enrolled
@@ -21,6 +21,7 @@ from gavotte.tables import Tabular
 from gavotte.transfer.blocktimes import BlockTimes, default_path
 from gavotte.transfer.planning import BroadcastPlan, Mechanism, nothing_known, plan_broadcast
 from gavotte.transfer.probing import look
+from gavotte.transfer.shuffling import Flow
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +30,12 @@ CONGESTION = "cubic"
 
 REPORT_S = 0.2
 """How often each host says how far it is."""
+
+CONDUCT_S = 0.1
+"""How often it is looked at who stands still, and a `Pacing` is told what is under way, while nothing else happens."""
+
+LAST_WORD_S = 2.0
+"""How long the source may take to say how much it has sent, when all have it."""
 
 SILENCE_S = 30.0
 """All hosts together have been silent for so long: they are given up."""
@@ -48,6 +55,19 @@ Buffer = bytes | bytearray | memoryview
 
 Watch = Callable[[str, int, int], None]
 """Called with a receiver, the bytes that it has, and all bytes."""
+
+
+class Pacing(Protocol):
+    """Somebody who says how fast the flows of a broadcast may be while it runs."""
+
+    def under_way(self, flows: Sequence[Flow]) -> None:
+        """Told of parent, child and bytes left of each subscription. Those of which `limits` has said nothing wait."""
+
+    def limits(self) -> Mapping[tuple[str, str], float]:
+        """What has changed since the last call: parent and child to bit/s; infinite = no limit, 0 = it waits."""
+
+    def stopped(self) -> bool:
+        """Whether the broadcast is to end."""
 
 
 @dataclass
@@ -128,6 +148,7 @@ def broadcast(
     seed: int = 0,
     planned: Callable[[BroadcastPlan], None] | None = None,
     watch: Watch | None = None,
+    pacing: Pacing | None = None,
 ) -> BroadcastResult:
     """Brings a file from one host to others, each block checked against its hash.
 
@@ -147,6 +168,7 @@ def broadcast(
         seed: of all random choices.
         planned: told of the plan before the start.
         watch: told how far each receiver is.
+        pacing: says how fast each flow may be; None = as fast as the network.
 
     Returns:
         what became of each receiver: one that is lost does not keep others from having all.
@@ -155,7 +177,7 @@ def broadcast(
         GavotteError: when hosts, file and output do not belong together.
         AgentError: when the source cannot send.
     """
-    receivers = _receivers(inventory, source, targets)
+    receivers = receivers_of(inventory, source, targets)
     if not isinstance(path, str):
         with _as_file(path, inventory, source) as file:
             return broadcast(
@@ -172,6 +194,7 @@ def broadcast(
                 seed=seed,
                 planned=planned,
                 watch=watch,
+                pacing=pacing,
             )
     paths = output_paths(output, receivers)
     used = inventory.model_copy(update={"host": [each for each in inventory.host if each.name in {source, *receivers}]})
@@ -193,7 +216,7 @@ def broadcast(
             planned(plan)
         result = BroadcastResult(plan, [Receiver(name, paths[name]) for name in receivers])
         at = {name: index for index, name in enumerate(known.names)}
-        run = _Run(fleet, manifest, path, result, at, watch, begin_s, kept, seed)
+        run = _Run(fleet, manifest, path, result, at, watch, begin_s, kept, seed, pacing)
         run.run(max_seconds)
         if kept is not None:
             kept.write()
@@ -218,7 +241,7 @@ def plan_file(
         GavotteError: when hosts, file and output do not belong together.
         AgentError: when the source's agent does not answer.
     """
-    receivers = _receivers(inventory, source, targets)
+    receivers = receivers_of(inventory, source, targets)
     output_paths(output, receivers)
     only = inventory.model_copy(update={"host": [each for each in inventory.host if each.name == source]})
     with enrolled(only, Budget(max_bytes=1, max_seconds=READ_S), purpose="plan a broadcast", shared=True) as fleet:
@@ -254,7 +277,12 @@ def _as_file(content: Buffer, inventory: Inventory, source: str) -> Iterator[str
         yield file.name
 
 
-def _receivers(inventory: Inventory, source: str, targets: Sequence[str] | None) -> list[str]:
+def receivers_of(inventory: Inventory, source: str, targets: Sequence[str] | None) -> list[str]:
+    """Who is to have it: `targets`, or all hosts but the source.
+
+    Raises:
+        GavotteError: for hosts that the inventory does not have, one that is named twice, or nobody.
+    """
     names = [host.name for host in inventory.host]
     wanted = [name for name in names if name != source] if targets is None else list(targets)
     for name in (source, *wanted):
@@ -294,6 +322,7 @@ class _Run:
         begin_s: float,
         kept: BlockTimes | None,
         seed: int,
+        pacing: Pacing | None,
     ) -> None:
         self._fleet = fleet
         self._manifest = manifest
@@ -320,6 +349,10 @@ class _Run:
             self._plan.partitions,
             seed,
         )
+        self._pacing = pacing
+        self._asked_s = self._conducted_s = 0.0
+        if pacing is not None:
+            self._conductor.hold()
 
     def run(self, max_seconds: float) -> None:
         for name, reason in self._fleet.missing.items():
@@ -334,7 +367,16 @@ class _Run:
         try:
             for name, reply in stream:
                 # The source says once more how much it has sent.
-                if self._heard(name, reply) and (name == self._plan.source or self._now() > over_s + 2 * REPORT_S):
+                source = self._plan.source
+                if self._heard(name, reply) and (
+                    name == source
+                    or self._now() > over_s + LAST_WORD_S
+                    or self._conductor.loss(self._at[source]) is not None
+                ):
+                    break
+                if self._pacing is not None and self._pacing.stopped():
+                    for host in self._plan.receivers:
+                        self._conductor.lost(self._at[host], "it was cancelled", self._now())
                     break
                 over_s = over_s if self._conductor.is_over() else self._now()
                 if self._now() > max_seconds:
@@ -367,6 +409,7 @@ class _Run:
     def _heard(self, name: str, reply: pb.BroadcastReply | AgentError) -> bool:
         """Takes what an agent says; whether the broadcast is over."""
         now_s, at = self._now(), self._at[name]
+        reply_is_progress = not isinstance(reply, AgentError) and reply.HasField("progress")
         if isinstance(reply, AgentError):
             self._lose(name, reply.message)
         elif reply.HasField("opened"):
@@ -388,8 +431,12 @@ class _Run:
         if not self._expected:
             if self._start_s is None:
                 self._start()
-            self._conductor.tick(self._now())
-            self._conduct()
+            # What many hosts tell at once changes little each.
+            if not reply_is_progress or time.monotonic() >= self._conducted_s + CONDUCT_S:
+                self._conducted_s = time.monotonic()
+                self._limit()
+                self._conductor.tick(self._now())
+                self._conduct()
         return self._conductor.is_over()
 
     def _progress(self, name: str, holding: pb.Holding) -> None:
@@ -442,6 +489,17 @@ class _Run:
         for line in self._conductor.log():
             logger.info("%.2f s: %s", self._now(), line)
             self._result.changes.append(line)
+
+    def _limit(self) -> None:
+        """Takes the limits that are new, and tells what there is to limit."""
+        if self._pacing is None:
+            return
+        for (parent, child), pace_bps in self._pacing.limits().items():
+            self._conductor.limit(self._at[parent], self._at[child], pace_bps, self._now())
+        if time.monotonic() >= self._asked_s + CONDUCT_S:
+            self._asked_s = time.monotonic()
+            flows = self._conductor.flows()
+            self._pacing.under_way([(self._names[m], self._names[n], float(left)) for m, n, left in flows])
 
     def _lose(self, name: str, why: str) -> None:
         self._expected.discard(name)

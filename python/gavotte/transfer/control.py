@@ -5,56 +5,27 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from gavotte.agents import Budget, enrolled
-from gavotte.agents import agent_pb2 as pb
-from gavotte.agents.fleet import pace_word
-from gavotte.agents.replaying import CONNECT_S, Replay
-from gavotte.errors import AgentError, GavotteError
+from gavotte.errors import GavotteError
 from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
-from gavotte.formats.transfer import Transfer, TransferQueue, checked
-from gavotte.transfer.carrying import CONGESTION, SLACK
-from gavotte.transfer.orders import Coflow, order_rates
+from gavotte.formats.transfer import Copies, Transfer, TransferQueue, checked
+from gavotte.transfer.orders import order_rates
+from gavotte.transfer.underway import UnderWay, check_copies, under_way
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 16
 """Transfers under way at one time: an agent takes 64 holds, and others want some."""
 
-REPORT_S = 0.1
-"""How often agents tell what has moved."""
-
 TICK_S = 0.25
 """Transfers are ordered anew at each arrival and end, and so often at least: unknown sizes show in what was sent."""
 
 SAVE_S = 1.0
 """How often what has moved is kept, so that a controller that is killed goes on from there."""
-
-CHANGE = 0.02
-"""Paces that change by less are left."""
-
-MOST_S = 86_400.0
-"""A transfer that has not ended by then has failed."""
-
-
-@dataclass
-class _Live:
-    """A transfer that agents carry out."""
-
-    transfer: Transfer
-    moved: list[int]
-    thread: threading.Thread | None = None
-    replay: Replay | None = None
-    started: bool = False
-    cancelled: bool = False
-    told_bps: dict[int, float] = field(default_factory=dict)
-    wanted: dict[str, dict[int, float]] = field(default_factory=dict)
-    wake: threading.Event = field(default_factory=threading.Event)
 
 
 class Controller:
@@ -86,12 +57,13 @@ class Controller:
         self._clock = clock
         self._changed = threading.Condition()
         self._transfers = {transfer.id: transfer for transfer in queue.all()}
-        self._live: dict[int, _Live] = {}
+        self._live: dict[int, UnderWay] = {}
 
     def submit(
         self,
         flows: Sequence[HostBytes],
         *,
+        copies: Copies | None = None,
         name: str = "",
         user: str = "",
         priority_class: int = 0,
@@ -100,20 +72,24 @@ class Controller:
         """Queues a transfer.
 
         Args:
-            flows: who sends how much to whom.
+            flows: who sends how much to whom; of a broadcast, from its source to each receiver, 0 bytes.
+            copies: what makes it a broadcast.
             name: for people.
             user: whose it is.
             priority_class: 0 = the highest.
             weight: its share where weights count.
 
         Raises:
-            GavotteError: for hosts that the inventory or the Network does not have, and numbers out of range.
+            GavotteError: for hosts that the inventory or the Network does not have, numbers out of range, and a
+                broadcast that cannot be paced.
         """
         checked(flows, weight=weight, priority_class=priority_class)
         for host in (end for flow in flows for end in (flow.source, flow.target)):
             if host not in self._hosts or host not in self._network.names:
                 raise GavotteError(f"`{host}` is not a host of inventory and Network", hint="check its spelling")
-        new = Transfer(0, name, user, priority_class, weight, tuple(flows), submitted_s=self._clock())
+        if copies is not None:
+            check_copies(copies, flows)
+        new = Transfer(0, name, user, priority_class, weight, tuple(flows), submitted_s=self._clock(), copies=copies)
         with self._changed:
             kept = self._queue.add(new)
             self._transfers[kept.id] = kept
@@ -146,8 +122,7 @@ class Controller:
         with self._changed:
             live = self._live.get(number)
             if live is not None:
-                live.cancelled = True
-                live.wake.set()
+                live.cancel()
             elif not found.over:
                 self._end(found, "cancelled", "")
         return self.get(number) if live is None else self.wait(number, 10.0)
@@ -181,15 +156,14 @@ class Controller:
                 under_way = list(self._live.values())
                 for live in under_way:
                     self._queue.save(replace(self._now(live.transfer), state="queued"))
-                    live.cancelled = True
-                    live.wake.set()
+                    live.cancel()
             for live in under_way:
                 if live.thread is not None:
                     live.thread.join(10.0)
 
     def _now(self, transfer: Transfer) -> Transfer:
         live = self._live.get(transfer.id)
-        return transfer if live is None else replace(transfer, moved=tuple(live.moved))
+        return transfer if live is None else replace(live.now(), state=transfer.state)
 
     def _begin(self) -> None:
         """Starts those that wait, in order of arrival."""
@@ -202,7 +176,7 @@ class Controller:
             running = replace(transfer, state="running", started_s=started_s)
             self._transfers[number] = running
             self._queue.save(running)
-            live = _Live(running, list(running.moved or [0] * len(running.flows)))
+            live = under_way(running)
             self._live[number] = live
             live.thread = threading.Thread(target=self._carry, args=(live,), daemon=True, name=f"transfer-{number}")
             live.thread.start()
@@ -212,18 +186,9 @@ class Controller:
         ready = [live for live in self._live.values() if live.started and not live.cancelled]
         if not ready:
             return
-        found = order_rates(self._network, self.policy, [_coflow(self._now(live.transfer)) for live in ready])
+        found = order_rates(self._network, self.policy, [live.coflow() for live in ready])
         for live, own in zip(ready, found.rates_bps, strict=True):
-            paces: dict[str, dict[int, float]] = defaultdict(dict)
-            for number, (flow, rate_bps) in enumerate(zip(live.transfer.flows, own.tolist(), strict=True)):
-                pace_bps, told_bps = SLACK * rate_bps, live.told_bps.get(number, 0.0)
-                if abs(pace_bps - told_bps) > CHANGE * told_bps and pace_bps != told_bps:
-                    live.told_bps[number] = pace_bps
-                    paces[flow.source][number] = pace_bps
-            for source, wanted in paces.items():
-                live.wanted.setdefault(source, {}).update(wanted)
-            if paces:
-                live.wake.set()
+            live.pace(own.tolist())
 
     def _end(self, transfer: Transfer, state: str, error: str) -> None:
         ended = replace(self._now(transfer), state=state, error=error, finished_s=self._clock())  # type: ignore[arg-type]
@@ -232,11 +197,11 @@ class Controller:
         self._queue.save(ended)
         self._changed.notify_all()
 
-    def _carry(self, live: _Live) -> None:
+    def _carry(self, live: UnderWay) -> None:
         """One transfer, from its holds to its end, in a thread of its own."""
         state, error = "failed", ""
         try:
-            self._replay(live)
+            live.carry(self._inventory, self._network, self._changed)
             state = "cancelled" if live.cancelled else "done"
         except GavotteError as failure:
             error = str(failure)
@@ -244,67 +209,5 @@ class Controller:
             logger.exception("transfer %d", live.transfer.id)
             error = f"{type(failure).__name__}: {failure}"
         with self._changed:
-            live.cancelled = True
-            live.wake.set()
+            live.cancel()
             self._end(live.transfer, state, error)
-
-    def _replay(self, live: _Live) -> None:
-        transfer = live.transfer
-        left = transfer.left()
-        asked: dict[str, list[pb.Transfer]] = defaultdict(list)
-        for number, (flow, size) in enumerate(zip(transfer.flows, left, strict=True)):
-            if size > 0:
-                held = pb.Transfer(id=number, target=flow.target, bytes=size, pace_bps=pace_word(0.0))
-                asked[flow.source].append(held)
-        if not asked:
-            return
-        used = dict.fromkeys(end for flow in transfer.flows for end in (flow.source, flow.target))
-        most = max(sum(each.bytes for each in own) for own in asked.values())
-        budget = Budget(max_bytes=most + (1 << 20), max_seconds=MOST_S)
-        inventory = self._inventory.model_copy(update={"host": [self._hosts[name] for name in used]})
-        purpose = f"transfer {transfer.id} {transfer.name}".strip()
-        before = list(live.moved)
-        with enrolled(inventory, budget, purpose=purpose, shared=True) as fleet:
-            if fleet.missing:
-                name, reason = next(iter(fleet.missing.items()))
-                raise AgentError(f"host {name} cannot be used: {reason}")
-            replay = Replay(fleet, asked, congestion=CONGESTION, max_seconds=MOST_S - CONNECT_S, report_s=REPORT_S)
-            live.replay = replay
-            pacer = threading.Thread(target=_pace, args=(live,), daemon=True, name=f"pace-{transfer.id}")
-            pacer.start()
-            for _, event in replay.events():
-                if live.cancelled:
-                    return
-                if isinstance(event, AgentError):
-                    raise event
-                with self._changed:
-                    if isinstance(event, pb.Moved):
-                        for number, moved in zip(event.ids, event.bytes, strict=True):
-                            live.moved[number] = before[number] + moved
-                    elif event.error:
-                        flow = transfer.flows[event.id]
-                        raise AgentError(f"{flow.source} to {flow.target}: {event.error}", failure=event.failure)
-                    else:
-                        live.moved[event.id] = transfer.flows[event.id].bytes
-                    if not live.started or isinstance(event, pb.TransferDone):
-                        live.started = True
-                        self._changed.notify_all()
-
-
-def _coflow(transfer: Transfer) -> Coflow:
-    flows = [
-        (flow.source, flow.target, float(left)) for flow, left in zip(transfer.flows, transfer.left(), strict=True)
-    ]
-    return Coflow(
-        transfer.submitted_s, flows, transfer.priority_class, transfer.weight, sent_bytes=float(transfer.moved_bytes)
-    )
-
-
-def _pace(live: _Live) -> None:
-    """Tells agents their newest paces: in a thread of its own, since one that is gone keeps it waiting."""
-    while not live.cancelled:
-        live.wake.wait()
-        live.wake.clear()
-        wanted, live.wanted = live.wanted, {}
-        if wanted and live.replay is not None and not live.cancelled:
-            live.replay.pace(wanted)

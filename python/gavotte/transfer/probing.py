@@ -47,7 +47,8 @@ def look(fleet: Fleet, hosts: Sequence[str], *, congestion: str) -> Network:
             # A stretch in which this machine had other things to do is not the port's rate.
             stretches = [sum(steady[at : at + STRETCH]) for at in range(max(1, len(steady) - STRETCH + 1))]
             rate_bps = 8 * float(median_high(stretches)) / (min(STRETCH, len(steady)) * bulk.bin_s)
-            sends[answer.source] = receives[answer.target] = rate_bps
+            if rate_bps > 0:
+                sends[answer.source] = receives[answer.target] = rate_bps
     network = nothing_known(hosts)
     # A hop is as slow as the slower of its ports: what it shows is that neither is slower.
     caps = [

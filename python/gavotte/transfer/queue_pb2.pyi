@@ -30,22 +30,38 @@ class Flow(_message.Message):
     bytes: int
     def __init__(self, source: _Optional[str] = ..., target: _Optional[str] = ..., bytes: _Optional[int] = ...) -> None: ...
 
+class Copies(_message.Message):
+    __slots__ = ("path", "source", "targets", "output", "mechanism")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    TARGETS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    MECHANISM_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    source: str
+    targets: _containers.RepeatedScalarFieldContainer[str]
+    output: str
+    mechanism: str
+    def __init__(self, path: _Optional[str] = ..., source: _Optional[str] = ..., targets: _Optional[_Iterable[str]] = ..., output: _Optional[str] = ..., mechanism: _Optional[str] = ...) -> None: ...
+
 class SubmitRequest(_message.Message):
-    __slots__ = ("name", "flows", "priority_class", "weight", "user")
+    __slots__ = ("name", "flows", "priority_class", "weight", "user", "copies")
     NAME_FIELD_NUMBER: _ClassVar[int]
     FLOWS_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_CLASS_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
+    COPIES_FIELD_NUMBER: _ClassVar[int]
     name: str
     flows: _containers.RepeatedCompositeFieldContainer[Flow]
     priority_class: int
     weight: float
     user: str
-    def __init__(self, name: _Optional[str] = ..., flows: _Optional[_Iterable[_Union[Flow, _Mapping]]] = ..., priority_class: _Optional[int] = ..., weight: _Optional[float] = ..., user: _Optional[str] = ...) -> None: ...
+    copies: Copies
+    def __init__(self, name: _Optional[str] = ..., flows: _Optional[_Iterable[_Union[Flow, _Mapping]]] = ..., priority_class: _Optional[int] = ..., weight: _Optional[float] = ..., user: _Optional[str] = ..., copies: _Optional[_Union[Copies, _Mapping]] = ...) -> None: ...
 
 class Entry(_message.Message):
-    __slots__ = ("id", "name", "user", "priority_class", "weight", "state", "bytes", "moved_bytes", "submitted_s", "started_s", "finished_s", "error")
+    __slots__ = ("id", "name", "user", "priority_class", "weight", "state", "bytes", "moved_bytes", "submitted_s", "started_s", "finished_s", "error", "broadcast")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -58,6 +74,7 @@ class Entry(_message.Message):
     STARTED_S_FIELD_NUMBER: _ClassVar[int]
     FINISHED_S_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    BROADCAST_FIELD_NUMBER: _ClassVar[int]
     id: int
     name: str
     user: str
@@ -70,7 +87,8 @@ class Entry(_message.Message):
     started_s: float
     finished_s: float
     error: str
-    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., priority_class: _Optional[int] = ..., weight: _Optional[float] = ..., state: _Optional[_Union[State, str]] = ..., bytes: _Optional[int] = ..., moved_bytes: _Optional[int] = ..., submitted_s: _Optional[float] = ..., started_s: _Optional[float] = ..., finished_s: _Optional[float] = ..., error: _Optional[str] = ...) -> None: ...
+    broadcast: bool
+    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., priority_class: _Optional[int] = ..., weight: _Optional[float] = ..., state: _Optional[_Union[State, str]] = ..., bytes: _Optional[int] = ..., moved_bytes: _Optional[int] = ..., submitted_s: _Optional[float] = ..., started_s: _Optional[float] = ..., finished_s: _Optional[float] = ..., error: _Optional[str] = ..., broadcast: bool = ...) -> None: ...
 
 class ListRequest(_message.Message):
     __slots__ = ("unfinished",)

@@ -18,7 +18,7 @@ from gavotte.agents.calls import aside
 from gavotte.agents.runtime import runtime_dir
 from gavotte.errors import GavotteError
 from gavotte.formats.byte_matrix import HostBytes
-from gavotte.formats.transfer import STATES, Transfer
+from gavotte.formats.transfer import STATES, Copies, Transfer
 from gavotte.transfer import queue_pb2 as pb
 from gavotte.transfer.control import Controller
 from gavotte.transfer.queue_pb2_grpc import TransfersServicer, TransfersStub, add_TransfersServicer_to_server
@@ -87,9 +87,15 @@ class _Service(TransfersServicer):
 
     def Submit(self, request: Any, context: Any) -> Any:  # noqa: N802 - the contract's name
         flows = [HostBytes(flow.source, flow.target, flow.bytes) for flow in request.flows]
+        copies = None
+        if request.HasField("copies"):
+            asked = request.copies
+            copies = Copies(asked.path, asked.source, asked.output, asked.mechanism or "auto")
+            flows = [HostBytes(asked.source, target, 0) for target in asked.targets]
         try:
             kept = self._controller.submit(
                 flows,
+                copies=copies,
                 name=request.name[:200],
                 user=request.user[:200],
                 priority_class=request.priority_class,
@@ -136,6 +142,7 @@ def _entry(transfer: Transfer) -> Any:
         started_s=transfer.started_s or 0.0,
         finished_s=transfer.finished_s or 0.0,
         error=transfer.error,
+        broadcast=transfer.copies is not None,
     )
 
 
@@ -179,6 +186,39 @@ class Client:
             priority_class=priority_class,
             weight=weight,
         )
+        return _told(self._call("Submit", request))
+
+    def submit_broadcast(
+        self,
+        path: str,
+        source: str,
+        targets: Sequence[str],
+        output: str,
+        *,
+        mechanism: str = "auto",
+        name: str = "",
+        user: str = "",
+        priority_class: int = 0,
+        weight: float = 1.0,
+    ) -> dict[str, Any]:
+        """Queues a broadcast.
+
+        Args:
+            path: of the object at the source, absolute.
+            source: the host that has it.
+            targets: who is to have it.
+            output: where copies are to be, absolute, with `{host}` for each receiver's name.
+            mechanism: as of `broadcast`, but not a Cornet, whose receivers choose their flows themselves.
+            name: for people.
+            user: whose it is.
+            priority_class: 0 = the highest.
+            weight: its share where weights count.
+
+        Returns:
+            its entry, as `list` has it; its bytes are those of all copies, 0 until it has begun.
+        """
+        copies = pb.Copies(path=path, source=source, targets=targets, output=output, mechanism=mechanism)
+        request = pb.SubmitRequest(name=name, user=user, copies=copies, priority_class=priority_class, weight=weight)
         return _told(self._call("Submit", request))
 
     def list(self, *, unfinished: bool = False) -> tuple[str, list[dict[str, Any]]]:
@@ -227,4 +267,5 @@ def _told(entry: Any) -> dict[str, Any]:
         entry.started_s or None,
         entry.finished_s or None,
         entry.error,
+        Copies("", "", "") if entry.broadcast else None,
     ).as_dict()

@@ -1,0 +1,275 @@
+"""Transfers that agents carry out for the controller: what a policy may know of each, and the paces that it is told."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gavotte.agents import Budget, enrolled
+from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.fleet import pace_word
+from gavotte.agents.replaying import CONNECT_S, Replay
+from gavotte.errors import AgentError, GavotteError
+from gavotte.formats.byte_matrix import HostBytes
+from gavotte.formats.inventory import Inventory
+from gavotte.formats.network import Network
+from gavotte.formats.transfer import Copies, Transfer
+from gavotte.transfer.broadcasting import CORNETS, broadcast, output_paths
+from gavotte.transfer.carrying import CONGESTION, SLACK
+from gavotte.transfer.orders import Coflow
+from gavotte.transfer.planning import MECHANISMS, BroadcastPlan
+from gavotte.transfer.shuffling import Flow
+
+REPORT_S = 0.1
+"""How often agents tell what has moved."""
+
+CHANGE = 0.02
+"""Paces that change by less are left."""
+
+MOST_S = 86_400.0
+"""A transfer that has not ended by then has failed."""
+
+
+PACED = tuple(name for name in MECHANISMS if name not in CORNETS)
+"""Mechanisms whose flows the controller can tell apart and pace: a Cornet's receivers choose theirs."""
+
+
+class UnderWay:
+    """One transfer under way.
+
+    Attributes:
+        transfer: as it was queued.
+        moved: bytes of each of its flows that have gone.
+        started: whether its rates can be told.
+        cancelled: whether it is to end.
+    """
+
+    def __init__(self, transfer: Transfer) -> None:
+        self.transfer = transfer
+        self.moved = list(transfer.moved or [0] * len(transfer.flows))
+        self.started = False
+        self.cancelled = False
+        self.thread: threading.Thread | None = None
+
+    def now(self) -> Transfer:
+        """It as it stands."""
+        return replace(self.transfer, moved=tuple(self.moved))
+
+    def coflow(self) -> Coflow:
+        """What a policy may know of it."""
+        now = self.now()
+        return Coflow(now.submitted_s, self.flows(), now.priority_class, now.weight, sent_bytes=float(now.moved_bytes))
+
+    def flows(self) -> Sequence[Flow]:
+        """Source, target and bytes left of each flow that can be paced now."""
+        raise NotImplementedError
+
+    def pace(self, rates_bps: Sequence[float]) -> None:
+        """Gives each of the newest `flows` a rate. Does not wait."""
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """Ends it. Does not wait."""
+        self.cancelled = True
+
+    def carry(self, inventory: Inventory, network: Network, changed: threading.Condition) -> None:
+        """Carries it out, in a thread of its own.
+
+        Args:
+            inventory: all hosts.
+            network: what joins them, for what is planned.
+            changed: guards what others read, and is told when rates are wanted anew.
+
+        Raises:
+            GavotteError: when it fails.
+        """
+        raise NotImplementedError
+
+
+def check_copies(copies: Copies, flows: Sequence[HostBytes]) -> None:
+    """Refuses a broadcast that nobody can carry out, or pace.
+
+    Raises:
+        GavotteError: naming the part.
+    """
+    if copies.mechanism not in PACED:
+        raise GavotteError(
+            f"the controller cannot pace a broadcast by `{copies.mechanism}`", hint=f"use {', '.join(PACED)}"
+        )
+    if not copies.path.startswith("/"):
+        raise GavotteError(f"`{copies.path}` is not an absolute path", hint="give the whole path at the source")
+    targets = [flow.target for flow in flows]
+    if copies.source in targets or any(flow.source != copies.source for flow in flows):
+        raise GavotteError("a broadcast has one source, which has the object already", hint="name only receivers")
+    if len(set(targets)) < len(targets):
+        raise GavotteError("a receiver is named twice", hint="name each once")
+    output_paths(copies.output, targets)
+
+
+def under_way(transfer: Transfer) -> UnderWay:
+    """The one that suits a transfer."""
+    return ShuffleUnderWay(transfer) if transfer.copies is None else BroadcastUnderWay(transfer, transfer.copies)
+
+
+class ShuffleUnderWay(UnderWay):
+    """Each flow is a connection between two agents."""
+
+    def __init__(self, transfer: Transfer) -> None:
+        super().__init__(transfer)
+        self._replay: Replay | None = None
+        self._told_bps: dict[int, float] = {}
+        self._wanted: dict[str, dict[int, float]] = {}
+        self._wake = threading.Event()
+
+    def flows(self) -> Sequence[Flow]:
+        """All that were asked for."""
+        now = self.now()
+        return [(flow.source, flow.target, float(left)) for flow, left in zip(now.flows, now.left(), strict=True)]
+
+    def pace(self, rates_bps: Sequence[float]) -> None:
+        """Hands changes to `_pace`."""
+        paces: dict[str, dict[int, float]] = defaultdict(dict)
+        for number, (flow, rate_bps) in enumerate(zip(self.transfer.flows, rates_bps, strict=True)):
+            pace_bps, told_bps = SLACK * rate_bps, self._told_bps.get(number, 0.0)
+            if abs(pace_bps - told_bps) > CHANGE * told_bps and pace_bps != told_bps:
+                self._told_bps[number] = pace_bps
+                paces[flow.source][number] = pace_bps
+        for source, wanted in paces.items():
+            self._wanted.setdefault(source, {}).update(wanted)
+        if paces:
+            self._wake.set()
+
+    def cancel(self) -> None:
+        """Ends it."""
+        super().cancel()
+        self._wake.set()
+
+    def carry(self, inventory: Inventory, network: Network, changed: threading.Condition) -> None:  # noqa: ARG002
+        """All flows are held until they are paced."""
+        transfer = self.now()
+        asked: dict[str, list[pb.Transfer]] = defaultdict(list)
+        for number, (flow, size) in enumerate(zip(transfer.flows, transfer.left(), strict=True)):
+            if size > 0:
+                held = pb.Transfer(id=number, target=flow.target, bytes=size, pace_bps=pace_word(0.0))
+                asked[flow.source].append(held)
+        if not asked:
+            return
+        used = {end for flow in transfer.flows for end in (flow.source, flow.target)}
+        most = max(sum(each.bytes for each in own) for own in asked.values())
+        budget = Budget(max_bytes=most + (1 << 20), max_seconds=MOST_S)
+        mine = inventory.model_copy(update={"host": [host for host in inventory.host if host.name in used]})
+        purpose = f"transfer {transfer.id} {transfer.name}".strip()
+        before = list(self.moved)
+        with enrolled(mine, budget, purpose=purpose, shared=True) as fleet:
+            if fleet.missing:
+                name, reason = next(iter(fleet.missing.items()))
+                raise AgentError(f"host {name} cannot be used: {reason}")
+            replay = Replay(fleet, asked, congestion=CONGESTION, max_seconds=MOST_S - CONNECT_S, report_s=REPORT_S)
+            self._replay = replay
+            threading.Thread(target=self._pace, daemon=True, name=f"pace-{transfer.id}").start()
+            for _, event in replay.events():
+                if self.cancelled:
+                    return
+                if isinstance(event, AgentError):
+                    raise event
+                with changed:
+                    self._heard(event, before, changed)
+
+    def _heard(self, event: pb.Moved | pb.TransferDone, before: list[int], changed: threading.Condition) -> None:
+        if isinstance(event, pb.Moved):
+            for number, moved in zip(event.ids, event.bytes, strict=True):
+                self.moved[number] = before[number] + moved
+        elif event.error:
+            flow = self.transfer.flows[event.id]
+            raise AgentError(f"{flow.source} to {flow.target}: {event.error}", failure=event.failure)
+        else:
+            self.moved[event.id] = self.transfer.flows[event.id].bytes
+        if not self.started or isinstance(event, pb.TransferDone):
+            self.started = True
+            changed.notify_all()
+
+    def _pace(self) -> None:
+        """Tells agents their newest paces: in a thread of its own, since one that is gone keeps it waiting."""
+        while not self.cancelled:
+            self._wake.wait()
+            self._wake.clear()
+            wanted, self._wanted = self._wanted, {}
+            if wanted and self._replay is not None and not self.cancelled:
+                self._replay.pace(wanted)
+
+
+class BroadcastUnderWay(UnderWay):
+    """Each flow is a subscription; who subscribes to whom may change. It is the `Pacing` of its broadcast."""
+
+    def __init__(self, transfer: Transfer, copies: Copies) -> None:
+        super().__init__(transfer)
+        self._copies = copies
+        self._flows: list[Flow] = []
+        self._told: dict[tuple[str, str], float] = {}
+        self._wanted: dict[tuple[str, str], float] = {}
+        self._guard = threading.Condition()
+
+    def flows(self) -> Sequence[Flow]:
+        """The subscriptions as they stand."""
+        return self._flows
+
+    def pace(self, rates_bps: Sequence[float]) -> None:
+        """Keeps changes for `limits`."""
+        for (parent, child, _), rate_bps in zip(self._flows, rates_bps, strict=True):
+            told_bps = self._told.get((parent, child))
+            pace_bps = SLACK * rate_bps
+            if told_bps is None or (abs(pace_bps - told_bps) > CHANGE * told_bps and pace_bps != told_bps):
+                self._told[parent, child] = self._wanted[parent, child] = pace_bps
+
+    def carry(self, inventory: Inventory, network: Network, changed: threading.Condition) -> None:
+        """All subscriptions are held until they are paced."""
+        transfer, copies = self.transfer, self._copies
+        at = {flow.target: number for number, flow in enumerate(transfer.flows)}
+        self._guard = changed
+
+        def planned(plan: BroadcastPlan) -> None:
+            with changed:
+                sized = tuple(HostBytes(flow.source, flow.target, plan.bytes) for flow in transfer.flows)
+                self.transfer = replace(self.transfer, flows=sized)
+
+        def watch(receiver: str, held: int, _: int) -> None:
+            self.moved[at[receiver]] = held
+
+        result = broadcast(
+            copies.path,
+            inventory,
+            copies.source,
+            copies.output,
+            targets=list(at),
+            network=network,
+            mechanism=copies.mechanism,  # type: ignore[arg-type]
+            max_seconds=MOST_S,
+            seed=transfer.id,
+            planned=planned,
+            watch=watch,
+            pacing=self,
+        )
+        if result.lost and not self.cancelled:
+            lost = "; ".join(f"{host}: {why}" for host, why in result.lost.items())
+            raise AgentError(f"{len(result.lost)} of {len(result.receivers)} receivers do not have it: {lost}")
+
+    def under_way(self, flows: Sequence[Flow]) -> None:
+        """As `Pacing.under_way`."""
+        with self._guard:
+            new = {flow[:2] for flow in flows} != {flow[:2] for flow in self._flows}
+            self._flows = list(flows)
+            if new or not self.started:
+                self.started = True
+                self._guard.notify_all()
+
+    def limits(self) -> Mapping[tuple[str, str], float]:
+        """As `Pacing.limits`."""
+        with self._guard:
+            wanted, self._wanted = self._wanted, {}
+        return wanted
+
+    def stopped(self) -> bool:
+        """As `Pacing.stopped`."""
+        return self.cancelled
