@@ -81,7 +81,8 @@ def test_a_guides_commands_run_as_written(guide: Path, tmp_path: Path, runtime: 
     needed = NEEDS.get(guide.stem)
     if needed is not None and shutil.which(needed) is None:
         pytest.skip(f"{needed} is not installed")
-    (tmp_path / "python").symlink_to(TREE / "python")
+    for folder in ("python", "examples"):
+        (tmp_path / folder).symlink_to(TREE / folder)
     (runtime / guide.stem).mkdir(mode=0o700, exist_ok=True)
     environment = os.environ | {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",

@@ -1,5 +1,6 @@
 """Moves bulk data in the right order and at the right rates: broadcasts, shuffles, and which of them goes first."""
 
+from gavotte.transfer.applications import Broadcast, Shuffle, read_copy
 from gavotte.transfer.broadcasting import BroadcastResult, Receiver, broadcast, plan_file
 from gavotte.transfer.carrying import MODES, FlowResult, ShuffleResult, shuffle
 from gavotte.transfer.control import Controller
@@ -14,6 +15,7 @@ from gavotte.transfer.traces import Trace, read_trace, write_trace
 __all__ = [
     "MODES",
     "POLICIES",
+    "Broadcast",
     "BroadcastPlan",
     "BroadcastResult",
     "Client",
@@ -22,6 +24,7 @@ __all__ = [
     "FlowResult",
     "OrderRates",
     "Receiver",
+    "Shuffle",
     "ShuffleResult",
     "Trace",
     "TransferSimulation",
@@ -30,6 +33,7 @@ __all__ = [
     "order_rates",
     "plan_broadcast",
     "plan_file",
+    "read_copy",
     "read_trace",
     "serving",
     "shuffle",

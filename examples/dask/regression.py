@@ -1,0 +1,111 @@
+"""Logistic regression on Dask in a lab, as in section 7.5 of Orchestra's paper.
+
+Each iteration broadcasts the weights and shuffles the parts of the gradient.
+
+    python examples/dask/regression.py [--features 500000] [--iterations 5] [--ways gavotte dask]
+
+Prints a JSON line a way: the median seconds of an iteration and of its broadcast, and the loss, the same for all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+
+import numpy as np
+from cluster import Send, in_lab, senders
+from distributed import Client, wait
+
+POINTS = 200
+"""Of one worker; each has so many features that are not 0."""
+
+PRESENT = 50
+
+
+def points(seed: int, features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Places and values of the features of some points, (POINTS, PRESENT) each, and their classes, -1 or 1."""
+    draw = np.random.default_rng(seed)
+    places = draw.integers(0, features, (POINTS, PRESENT))
+    values = draw.normal(size=(POINTS, PRESENT))
+    return places, values, np.where((values * np.cos(places)).sum(axis=1) > 0, 1.0, -1.0)
+
+
+def gradient(part: tuple[np.ndarray, np.ndarray, np.ndarray], weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Gradient and loss of one worker's points."""
+    places, values, classes = part
+    margins = classes * (weights[places] * values).sum(axis=1)
+    slopes = -classes / (1.0 + np.exp(margins))
+    sums = np.zeros_like(weights)
+    np.add.at(sums, places.ravel(), (slopes[:, None] * values).ravel())
+    return sums, float(np.log1p(np.exp(-margins)).sum())
+
+
+def slice_of(found: tuple[np.ndarray, float], number: int, count: int) -> np.ndarray:
+    """A worker's part of one slice: what the shuffle moves."""
+    return np.array_split(found[0], count)[number]
+
+
+def added(*slices: np.ndarray) -> np.ndarray:
+    """One slice of the whole gradient."""
+    return np.sum(slices, axis=0)
+
+
+def loss_of(found: tuple[np.ndarray, float]) -> float:
+    """The loss alone."""
+    return found[1]
+
+
+def descend(client: Client, send: Send, features: int, iterations: int) -> tuple[list[float], list[float], float]:
+    """Seconds of each iteration and of its broadcast, and the last loss."""
+    workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    count = len(workers)
+    parts = [client.submit(points, i, features, workers=[at], pure=False) for i, at in enumerate(workers)]
+    wait(parts)
+    weights, took, sent_s, loss = np.zeros(features), [], [], 0.0
+    for _ in range(iterations):
+        begin = time.monotonic()
+        known = send(weights)
+        sent_s.append(time.monotonic() - begin)
+        own = [
+            client.submit(gradient, part, known, workers=[at], pure=False)
+            for part, at in zip(parts, workers, strict=True)
+        ]
+        whole = []
+        for number, at in enumerate(workers):
+            pieces = [client.submit(slice_of, found, number, count, pure=False) for found in own]
+            whole.append(client.submit(added, *pieces, workers=[at], pure=False))
+        loss = sum(client.gather([client.submit(loss_of, found, pure=False) for found in own]))
+        weights = weights - 0.1 * np.concatenate(client.gather(whole))
+        took.append(time.monotonic() - begin)
+        del known
+    return took, sent_s, loss
+
+
+def main() -> None:
+    """Runs in a lab of its own, or beside the cluster that `--at` names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--features", type=int, default=500_000)
+    parser.add_argument("--iterations", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--mbit", type=int, default=100)
+    parser.add_argument("--ways", nargs="*", choices=["gavotte", "dask"], default=["gavotte", "dask"])
+    parser.add_argument("--at", help=argparse.SUPPRESS)
+    parser.add_argument("--hosts", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.at is None:
+        words = ["--features", str(given.features), "--iterations", str(given.iterations)]
+        words += ["--workers", str(given.workers), "--ways", *given.ways]
+        in_lab(__file__, words, workers=given.workers, mbit=given.mbit)
+        return
+    with senders(given.at, given.hosts, given.workers) as (client, found):
+        for way in given.ways:
+            took, sent_s, loss = descend(client, found[way], given.features, given.iterations)
+            told = {"way": way, "features": given.features, "iterations": given.iterations}
+            told |= {"iteration_s": statistics.median(took), "broadcast_s": statistics.median(sent_s)}
+            print(json.dumps(told | {"loss": round(loss, 6)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
