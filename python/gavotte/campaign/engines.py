@@ -27,6 +27,8 @@ BACKGROUND_SPARE_S = 1.0
 """Traffic beside a sample lasts longer than it."""
 ROUND_SPARE_S = 60.0
 PROGRAM_SPARE_S = 20.0
+PROGRAM_LIMIT_S = 60
+"""Beyond its seconds, a program is ended by its host."""
 FIRST_PORT = 20_100
 LOOPBACK = "127.0.0.1"
 
@@ -230,11 +232,11 @@ def _by_programs(endpoints: Endpoints, engine: str, job: Job, running: ExitStack
     port = FIRST_PORT
     for (source, target), connections, length, counted in streams:
         address = LOOPBACK if source == target else job.addresses.get(target, endpoints.address(target))
-        _serve(endpoints, engine, target, port, running)
+        _serve(endpoints, engine, target, port, length, running)
         tests.append((source, _client(engine, address, port, connections, length, job.congestion), counted))
         # nuttcp takes a data port for each of its connections.
         port += 2 + connections
-    clients = [(_started(endpoints, source, words, running), counted) for source, words, counted in tests]
+    clients = [(_started(endpoints, source, words, beside_s, running), counted) for source, words, counted in tests]
     told = []
     end = time.monotonic() + beside_s + PROGRAM_SPARE_S
     for client, counted in clients:
@@ -247,13 +249,13 @@ def _by_programs(endpoints: Endpoints, engine: str, job: Job, running: ExitStack
     return joined(told)
 
 
-def _serve(endpoints: Endpoints, engine: str, host: str, port: int, running: ExitStack) -> None:
+def _serve(endpoints: Endpoints, engine: str, host: str, port: int, seconds: float, running: ExitStack) -> None:
     """Starts a server for one test, and waits until it listens."""
     words = {
         "iperf3": ["iperf3", "-s", "-1", "-p", str(port)],
         "nuttcp": ["nuttcp", "-1", "--nofork", "-P", str(port), "-p", str(port + 1)],
     }[engine]
-    server = _started(endpoints, host, words, running)
+    server = _started(endpoints, host, words, seconds, running)
     # What it says may wait in a pipe's buffer; the kernel's table of sockets tells at once.
     table = (
         f"n=0; until cat /proc/net/tcp /proc/net/tcp6 | grep -qiE ':{port:04X} 0+:0000 0A'; do "
@@ -272,8 +274,11 @@ def _client(engine: str, address: str, port: int, connections: int, seconds: int
     return [*words, "-fparse", "-v", address]
 
 
-def _started(endpoints: Endpoints, host: str, words: Sequence[str], running: ExitStack) -> subprocess.Popen[str]:
-    process = endpoints.start(host, words)
+def _started(
+    endpoints: Endpoints, host: str, words: Sequence[str], seconds: float, running: ExitStack
+) -> subprocess.Popen[str]:
+    # Of a controller that was killed, no program waits for ever on a host that it reached by ssh.
+    process = endpoints.start(host, ["timeout", str(PROGRAM_LIMIT_S + math.ceil(seconds)), *words])
 
     def end() -> None:
         # Whatever it still waits for has come or never will.

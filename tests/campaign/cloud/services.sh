@@ -130,9 +130,9 @@ C
 glance-manage --config-file $O/etc/glance.conf db_sync 2>&1 | tail -1; T glance db; wal $O/lib/glance.sqlite
 glance-api --config-file $O/etc/glance.conf > $O/log/glance.log 2>&1 &
 for x in $(seq 60); do rabbitmqctl -q status >/dev/null 2>&1 && break; sleep 1; done; T rabbit
-for svc in conductor scheduler; do nova-$svc --config-file $O/etc/nova.conf > $O/log/nova-$svc.log 2>&1 &; done
+for svc in conductor scheduler; do nova-$svc --config-file $O/etc/nova.conf > $O/log/nova-$svc.log 2>&1 & done
 nova-api --config-file $O/etc/nova.conf > $O/log/nova-api.log 2>&1 &
-for i in 1 2 3; do printf "[DEFAULT]\nhost = host$i\n" > $O/etc/h$i.conf; nova-compute --config-file $O/etc/nova.conf --config-file $O/etc/h$i.conf > $O/log/nova-compute$i.log 2>&1 &; done
+for i in 1 2 3; do printf "[DEFAULT]\nhost = host$i\n" > $O/etc/h$i.conf; nova-compute --config-file $O/etc/nova.conf --config-file $O/etc/h$i.conf > $O/log/nova-compute$i.log 2>&1 & done
 o(){ openstack "$@" 2>&1 | tail -${L:-14}; }
 mkdir -p $O/py/labbind-0.1.dist-info; printf 'Metadata-Version: 2.1\nName: labbind\nVersion: 0.1\n' > $O/py/labbind-0.1.dist-info/METADATA
 printf '[neutron.ml2.mechanism_drivers]\nlabbind = labbind:LabBind\n' > $O/py/labbind-0.1.dist-info/entry_points.txt

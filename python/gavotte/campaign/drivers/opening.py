@@ -28,4 +28,4 @@ def opened(campaign: Campaign, make_lab: MakesLab) -> AbstractContextManager[End
         from gavotte.campaign.drivers.openstack import in_openstack
 
         return in_openstack(campaign)
-    raise UnsupportedError(f"no `{campaign.driver.kind}` driver yet", hint="make the hosts and use driver kind `ssh`")
+    raise UnsupportedError(f"no `{campaign.driver.kind}` driver yet", hint="make the hosts, and use driver kind `ssh`")
