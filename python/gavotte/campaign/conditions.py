@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from gavotte.campaign.states import used
+from gavotte.campaign.states import accounts, used
 from gavotte.formats.record import Sample
 
 BUSY_LOAD = 0.5
@@ -23,10 +23,9 @@ def unclean(samples: Sequence[Sample]) -> list[str]:
     findings: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     seen: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     for sample in samples:
-        before, after = sample.metadata.get("before", {}), sample.metadata.get("after", {})
-        if not isinstance(before, dict) or not isinstance(after, dict):
-            continue
-        for other in sample.metadata.get("beside", []):
+        before, after = accounts(sample.metadata)
+        beside = sample.metadata.get("beside")
+        for other in beside if isinstance(beside, list) else ():
             findings[f"another run moved bytes meanwhile: {other}"][""].add(sample.sample)
         if not before:
             findings["the endpoints told nothing of themselves"][""].add(sample.sample)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gavotte.campaign.comparing import value_of
+from gavotte.campaign.states import accounts
 from gavotte.formats.record import Sample
 
 if TYPE_CHECKING:
@@ -87,5 +88,5 @@ def draw(series: Series, *, title: str, x: str, y: str, log: bool = False) -> st
 
 
 def _links(sample: Sample) -> set[str]:
-    before: dict[str, Any] = sample.metadata.get("before", {})
+    before, _ = accounts(sample.metadata)
     return {name for state in before.values() for name in state.get("interfaces", {})}

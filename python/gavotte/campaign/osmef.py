@@ -17,6 +17,7 @@ from gavotte.formats.reading import parse_json, read_text
 from gavotte.formats.record import Quantity, Sample
 
 HINT = "name a result file of OSMeF, such as output/paper/localhost/1374576551_BTC.json"
+LATEST_S = 2.5e11
 DISTANCES = {"localhost": 0, "vm_to_vm_1": 0, "vm_to_vm_2": 2, "vm_to_vm_3": 4, "vm_to_vm_4": 4}
 """As the authors' own plot of Fig. 3 places them; the others' are not told."""
 
@@ -49,7 +50,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise FormatError(str(path), "", "is not a result of OSMeF", HINT)
     if not isinstance(content.get("btc"), dict) or not content["btc"]:
         raise FormatError(str(path), "btc", "has no connections", HINT)
-    if not isinstance(content.get("time"), int | float) or isinstance(content["time"], bool):
+    time_s = content.get("time")
+    if not isinstance(time_s, int | float) or isinstance(time_s, bool) or not 0 <= time_s < LATEST_S:
         raise FormatError(str(path), "time", "is not a Unix time", HINT)
     for key, connection in content["btc"].items():
         for side in ("rx", "tx"):

@@ -17,11 +17,15 @@ from gavotte import _core
 from gavotte.campaign.comparing import Comparison, by_cell, value_of
 from gavotte.campaign.conditions import unclean
 from gavotte.campaign.figures import draw, fig2, fig3
+from gavotte.campaign.states import accounts
 from gavotte.campaign.statistics import mean_interval, variation
 from gavotte.errors import GavotteError
 from gavotte.formats.rates import format_rate
 from gavotte.formats.reading import write_text
 from gavotte.formats.record import Sample
+
+LATEST_S = 2.5e11
+"""No date has a year of more than four digits."""
 
 COLUMNS = ("jain", "distance", "hops", "retransmits", "rtt_idle_s", "rtt_loaded_s")
 CPU = ("sender_cpu", "receiver_cpu", "sender_process_cpu", "receiver_process_cpu", "sender_softirq", "sender_steal")
@@ -136,9 +140,9 @@ def report(
 
 def section(samples: Sequence[Sample]) -> Section:
     """One campaign's tables."""
-    times = [sample.time_s for sample in samples]
+    times = [min(max(sample.time_s, 0.0), LATEST_S) for sample in samples]
     first = samples[0]
-    hosts = {host: state for sample in samples for host, state in sample.metadata.get("before", {}).items()}
+    hosts = {host: state for sample in samples for host, state in accounts(sample.metadata)[0].items()}
     facts = {
         "samples": f"{len(samples)} of {len(by_cell(samples))} kinds",
         "taken": " to ".join(time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(t)) for t in (min(times), max(times))),
@@ -149,20 +153,17 @@ def section(samples: Sequence[Sample]) -> Section:
         "kernels": ", ".join(sorted({str(state.get("kernel", "not told")) for state in hosts.values()})) or "not told",
         "clock sources": ", ".join(sorted({str(state.get("clock_source", "not told")) for state in hosts.values()}))
         or "not told",
-        "versions": "; ".join(
-            sorted(
-                {
-                    ", ".join(f"{key} {value}" for key, value in sample.metadata.get("versions", {}).items())
-                    for sample in samples
-                }
-            )
-        )
-        or "not told",
+        "versions": "; ".join(sorted({_versions(sample) for sample in samples} - {""})) or "not told",
     }
     cells: dict[tuple[Any, ...], list[Sample]] = {}
     for sample in samples:
         cells.setdefault((*sample.cell, sample.engine), []).append(sample)
     return Section(first.campaign, facts, [_row(each) for _, each in sorted(cells.items())], unclean(samples))
+
+
+def _versions(sample: Sample) -> str:
+    told = sample.metadata.get("versions")
+    return ", ".join(f"{key} {value}" for key, value in told.items()) if isinstance(told, dict) else ""
 
 
 def difference_rows(comparison: Comparison) -> list[list[str]]:

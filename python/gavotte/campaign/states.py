@@ -49,6 +49,9 @@ _CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "st
 _NETDEV = ("rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "tx_bytes", "tx_packets", "tx_errors", "tx_dropped")
 _NETDEV_AT = (0, 1, 2, 3, 8, 9, 10, 11)
 
+_TEXTS = ("kernel", "clock_source", "governor", "congestion")
+_NUMBERS = ("time_s", "load_1min", "cpus", "agent_ticks", "retransmitted_segments")
+
 State = dict[str, Any]
 """One endpoint at one moment, ready for JSON."""
 
@@ -85,6 +88,41 @@ def read_state(text: str) -> State:
     if cgroup := re.findall(r"^=(\S+) (.+)$", sections.get("cgroup", ""), re.MULTILINE):
         state["cgroup"] = {key: value.strip() for key, value in cgroup}
     return state
+
+
+def accounts(metadata: Mapping[str, Any]) -> tuple[dict[str, State], dict[str, State]]:
+    """What the endpoints of a sample told before and after it, by host, as far as it makes sense.
+
+    Files come from elsewhere: what is not of its kind is left out, as what a host did not tell is.
+    """
+    sides = []
+    for side in ("before", "after"):
+        told = metadata.get(side)
+        hosts = told.items() if isinstance(told, dict) else ()
+        sides.append({host: _sound(state) for host, state in hosts})
+    return sides[0], sides[1]
+
+
+def _sound(state: object) -> State:
+    if not isinstance(state, dict):
+        return {}
+    found: State = {key: value for key, value in state.items() if key in _TEXTS and isinstance(value, str)}
+    found |= {key: value for key, value in state.items() if key in _NUMBERS and _is_number(value)}
+    if not 0 < found.get("cpus", 1) < 1e6:
+        del found["cpus"]
+    if isinstance(ticks := state.get("cpu_ticks"), dict):
+        found["cpu_ticks"] = {kind: value for kind, value in ticks.items() if _is_number(value)}
+    if isinstance(interfaces := state.get("interfaces"), dict):
+        found["interfaces"] = {
+            name: {key: value for key, value in told.items() if _is_number(value) or isinstance(value, list)}
+            for name, told in interfaces.items()
+            if isinstance(told, dict)
+        }
+    return found
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e30
 
 
 def used(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.options import Budget, Json, PricePerGb
-from gavotte.cli.output import emit_json, emit_table, note, progress
+from gavotte.cli.output import emit_json, emit_table, note, printable, progress
 
 if TYPE_CHECKING:
     from gavotte.campaign import Plan
@@ -178,7 +178,7 @@ def report(
     written = draw(output, samples, others, comparison=compared)
     warnings = unclean(samples) + unclean(others)
     for warning in warnings:
-        note(f"warning: measured under unclean conditions: {warning}")
+        note(f"warning: measured under unclean conditions: {printable(warning)}")
     if as_json:
         alike = {} if compared is None else {"alike": compared.alike}
         emit_json({"report": [str(path) for path in written], "samples": len(samples), "warnings": warnings, **alike})
@@ -211,7 +211,8 @@ def compare(
         emit_json(told.as_dict())
     else:
         words = ("source", "target", "flavour", "samples", "verdict")
-        emit_table(DIFFERENCE_HEADINGS, difference_rows(told), words=words)
+        rows = [[printable(cell) for cell in row] for row in difference_rows(told)]
+        emit_table(DIFFERENCE_HEADINGS, rows, words=words)
     if told.untested:
         note(f"warning: {told.untested} scenarios have fewer than two values on a side and were not tested")
     different = sum(cell.different for cell in told.cells)

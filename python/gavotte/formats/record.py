@@ -70,14 +70,14 @@ class Sample(Record):
     kind: str = "campaign"
     campaign: str
     scenario: str
-    repetition: Annotated[int, Field(ge=0)]
+    repetition: Annotated[int, Field(ge=0, le=10**9)]
     sample: Annotated[str, Field(min_length=1)]
     unit: str
     low: float | None = None
     high: float | None = None
     source: str
     target: str
-    connections: Annotated[int, Field(ge=1)]
+    connections: Annotated[int, Field(ge=1, le=10**6)]
     flavour: str = ""
     engine: str = ""
     seconds: float = 0.0
