@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.campaign.studies import campaign
+from tests.campaign.studies import campaign, sample
 from tests.examples import examples
 from tests.shell import gavotte
 
-from gavotte.campaign import check_budget, plan
+from gavotte.campaign import check_budget, plan, write_samples
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.campaign import read_campaign
 
@@ -163,3 +163,26 @@ def test_a_driver_takes_its_own_keys_only() -> None:
         campaign(driver={"kind": "ssh", "hosts": "h.hosts.toml", "image": "debian"})
     with pytest.raises(ValueError, match="needs `topology`"):
         campaign(driver={"kind": "lab"})
+
+
+def test_a_file_of_another_campaign_is_not_gone_on_with_and_a_whole_one_needs_no_endpoints(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    planned = plan(read_campaign(path))
+    output = tmp_path / "r.jsonl"
+    whole = [
+        sample(
+            each.scenario, each.repetition, 1e8, sample=each.sample, connections=each.connections, source=each.source
+        )
+        for each in planned.samples
+    ]
+    write_samples(output, [each.model_copy(update={"metadata": {"plan": planned.digest}}) for each in whole])
+    (tmp_path / "cloud.topology.toml").write_text(CLOUD.replace("vm1", "vm9"))  # no lab of it could be measured in
+    done = gavotte("campaign", "run", path, "-o", output, "--resume", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["skipped"] == 80
+    path.write_text(path.read_text().replace("seconds = 2.0", "seconds = 3.0"))
+    wrong = gavotte("campaign", "run", path, "-o", output, "--resume")
+    assert wrong.returncode == 1
+    assert "is not of this campaign file" in wrong.stderr
+    fresh = gavotte("campaign", "run", path, "-o", output)
+    assert "holds samples already" in fresh.stderr

@@ -70,16 +70,16 @@ def reply(started_s: float, rate_bps: float, seconds: float = 1.0) -> pb.ProbeRe
 
 
 def test_pairs_that_start_apart_are_counted_while_all_send() -> None:
-    rates, total = together([reply(0.0, 1e8), reply(0.25, 2e8)], 0.05)
+    rates, total = together([reply(0.0, 1e8), reply(0.25, 2e8)], 0.05, 0.5)
     assert rates == pytest.approx([1e8, 2e8], rel=1e-3)
     assert total == pytest.approx(3e8, rel=1e-3)
     late = reply(0.0, 1e8)
     # The first sends alone for a quarter: what it had then does not count.
     for at in range(5):
         late.bulk.flows[0].bin_bytes[at] *= 3
-    assert together([late, reply(0.25, 2e8)], 0.05)[0] == pytest.approx([1e8, 2e8], rel=1e-3)
-    with pytest.raises(AgentError, match="less than half"):
-        together([reply(0.0, 1e8), reply(0.6, 1e8)], 0.05)
+    assert together([late, reply(0.25, 2e8)], 0.05, 0.5)[0] == pytest.approx([1e8, 2e8], rel=1e-3)
+    with pytest.raises(AgentError, match=r"0.40 s only, not 0.5 s"):
+        together([reply(0.0, 1e8), reply(0.6, 1e8)], 0.05, 0.5)
 
 
 @given(st.lists(st.floats(0, 1e12), min_size=1, max_size=60))

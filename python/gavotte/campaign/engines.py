@@ -23,6 +23,8 @@ from gavotte.formats.names import MAX_LABEL
 
 BINS = 20
 """Of a sample's time: how its rate varied within it."""
+STAGGER_S = 0.5
+"""Pairs that send at once are ready one after the other: each sends longer, and the time together counts."""
 BACKGROUND_SPARE_S = 1.0
 """Traffic beside a sample lasts longer than it."""
 ROUND_SPARE_S = 60.0
@@ -141,34 +143,35 @@ def replace_address(host: Any, address: str) -> Any:
 
 
 def _by_agents(endpoints: Endpoints, job: Job) -> Sent:
-    def probe(connections: int, seconds: float) -> pb.Probe:
-        return pb.Probe(
-            bulk=pb.Bulk(seconds=seconds, flows=connections, congestion=job.congestion, bin_s=seconds / BINS)
-        )
+    sending_s = job.seconds + (STAGGER_S if len(job.pairs) > 1 else 0.0)
+    bin_s = sending_s / BINS
 
-    steps = [Step(source, target, probe(job.connections, job.seconds)) for source, target in job.pairs]
-    longer_s = job.seconds + BACKGROUND_SPARE_S
+    def probe(connections: int, seconds: float) -> pb.Probe:
+        return pb.Probe(bulk=pb.Bulk(seconds=seconds, flows=connections, congestion=job.congestion, bin_s=bin_s))
+
+    steps = [Step(source, target, probe(job.connections, sending_s)) for source, target in job.pairs]
+    longer_s = sending_s + BACKGROUND_SPARE_S
     steps += [Step(each.source, each.target, probe(each.connections, longer_s)) for each in job.background]
-    budget = Budget(max_bytes=0, max_seconds=job.seconds + ROUND_SPARE_S)
+    budget = Budget(max_bytes=0, max_seconds=longer_s + ROUND_SPARE_S)
     counted = set(job.pairs)
     with enrolled(_inventory(endpoints, job), budget, purpose="campaign", reach=endpoints.reach) as fleet:
         if fleet.missing:
             name, reason = next(iter(fleet.missing.items()))
             raise AgentError(f"host {name} cannot be used: {reason}")
-        answers = carry_out(fleet, [steps], round_s=job.seconds + ROUND_SPARE_S)
+        answers = carry_out(fleet, [steps], round_s=longer_s + ROUND_SPARE_S)
         replies = [answer.checked() for answer in answers if (answer.source, answer.target) in counted]
         beside = [str(each) for each in fleet.beside()]
     flows = [flow for reply in replies for flow in reply.bulk.flows]
     if not flows or not all(flow.bytes for flow in flows):
         raise AgentError("a connection moved no bytes")
-    rates_bps, capacity_bps = together(replies, job.seconds / BINS) if len(replies) > 1 else alone(replies[0])
+    rates_bps, capacity_bps = together(replies, bin_s, job.seconds / 2) if len(replies) > 1 else alone(replies[0])
     retransmits = sum(flow.retransmits for flow in flows)
     loaded = [flow.rtt_s for flow in flows if flow.rtt_s > 0]
     idle = [reply.rtt_s for reply in replies if reply.rtt_s > 0]
     return Sent(
         capacity_bps=capacity_bps,
         connection_bps=rates_bps,
-        bins_bps=_binned([list(flow.bin_bytes) for flow in flows], job.seconds / BINS),
+        bins_bps=_binned([list(flow.bin_bytes) for flow in flows], bin_s),
         retransmits=retransmits,
         rtt_loaded_s=sum(loaded) / len(loaded) if loaded else None,
         rtt_idle_s=sum(idle) / len(idle) if idle else None,
@@ -184,21 +187,20 @@ def alone(reply: pb.ProbeReply) -> tuple[list[float], float]:
     return rates, reply.bulk.goodput_bps
 
 
-def together(replies: Sequence[pb.ProbeReply], bin_s: float) -> tuple[list[float], float]:
+def together(replies: Sequence[pb.ProbeReply], bin_s: float, least_s: float) -> tuple[list[float], float]:
     """The rates of several pairs' connections while all of them sent, and their sum.
 
     Pairs start when both of their agents are ready. Before the last has, and after the first has ended, the others have
     more than they would beside it: two of 1 s that were 0.25 s apart summed up to 125 % of their common link.
 
     Raises:
-        AgentError: when that was less than half of the time.
+        AgentError: when that was less than `least_s`.
     """
     ends = [reply.started_s + reply.seconds for reply in replies]
     begins = [end - max(flow.seconds for flow in reply.bulk.flows) for end, reply in zip(ends, replies, strict=True)]
     begin, end = max(begins), min(ends)
-    longest = max(flow.seconds for reply in replies for flow in reply.bulk.flows)
-    if end - begin < longest / 2:
-        raise AgentError("the senders sent together for less than half of the time")
+    if end - begin < least_s:
+        raise AgentError(f"all senders sent together for {max(0.0, end - begin):.2f} s only, not {least_s:g} s")
     rates = []
     for first, reply in zip(begins, replies, strict=True):
         for flow in reply.bulk.flows:

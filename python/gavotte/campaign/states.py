@@ -31,7 +31,8 @@ done
 here=$(readlink /proc/self/ns/net)
 for p in /proc/[0-9]*; do
   read -r c < "$p/comm" || continue
-  [ "$c" = gavotte-agent ] && [ "$(readlink "$p/ns/net")" = "$here" ] || continue
+  case $c in gavotte-agent*) ;; *) continue ;; esac
+  [ "$(readlink "$p/ns/net")" = "$here" ] || continue
   s agent; cat "$p/stat"
   s cgroup; cat "$p/cgroup"
   while IFS=: read -r _ kinds path; do
