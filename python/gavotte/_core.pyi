@@ -23,6 +23,7 @@ __all__ = [
     "Exports",
     "FlowList",
     "Found",
+    "Guarded",
     "LinkTime",
     "Network",
     "Platform",
@@ -848,6 +849,38 @@ class Platform:
             TypeError: when an array has another element type or dimension.
         """
 
+    def simulate_guarded(
+        self,
+        flows: _Flows,
+        *,
+        hoses: Sequence[tuple[float, float, float, float]],
+        tenants: Sequence[tuple[Sequence[int], tuple[float, float, float, float]]],
+        protection: str,
+        parameters: Mapping[str, float],
+        udp: npt.NDArray[np.bool_] | None,
+        until_s: float,
+        seed: int,
+        step_s: float,
+        window_s: float,
+    ) -> Guarded:
+        """Runs flows of hosts with bandwidth guarantees.
+
+        Args:
+            flows: what to send.
+            hoses: by host, guaranteed egress and ingress (0 = none), and their limits (inf = none).
+            tenants: hosts and the same four rates of all together.
+            protection: one of `protections()`.
+            parameters: constants of the protection to change, by name.
+            udp: (F,) whether a flow sends at its cap whatever is lost; None = all are TCP.
+            until_s: stop here even if flows are left.
+            seed: decides phases of agents and which packets are lost.
+            step_s: time from one state to the next.
+            window_s: what guarantees are judged over.
+
+        Raises:
+            ValueError: naming the first thing that makes no sense.
+        """
+
     def rates(self, flows: _Flows) -> _Floats:
         """Max-min fair rates in bit/s of flows that are all there at once.
 
@@ -896,6 +929,57 @@ class Simulated:
         """Starts and ends of flows, background included."""
 
 @final
+class Guarded:
+    """What a run with guarantees tells. Columns have one entry a pair that ever sent, by source and target."""
+
+    @property
+    def simulated(self) -> Simulated:
+        """As of any run."""
+
+    @property
+    def source(self) -> list[int]: ...
+    @property
+    def target(self) -> list[int]: ...
+    @property
+    def guarantee_bps(self) -> list[float]:
+        """Mean while the pair had something to send; 0 = none."""
+
+    @property
+    def limit_bps(self) -> list[float]:
+        """Mean; inf = none."""
+
+    @property
+    def rate_bps(self) -> list[float]:
+        """What arrived, mean while the pair had something to send."""
+
+    @property
+    def marks(self) -> list[float]:
+        """Share of its bytes that was marked."""
+
+    @property
+    def lost_bytes(self) -> list[float]:
+        """What was lost on the way."""
+
+    @property
+    def windows(self) -> list[int]:
+        """Windows in which it had something to send all the time."""
+
+    @property
+    def met(self) -> list[int]:
+        """Those in which it had its guarantee."""
+
+    @property
+    def held(self) -> list[str]:
+        """What decided its limit last; empty = no limiter."""
+
+    @property
+    def rates_bps(self) -> list[_Floats]:
+        """What arrived in each window from time 0 on."""
+
+def protections() -> list[str]:
+    """Names of ways to protect hosts from each other."""
+
+@final
 class FlowList:
     """A flow list; columns as in `_Flows`."""
 
@@ -917,6 +1001,8 @@ class FlowList:
     def cap_bps(self) -> _Floats | None: ...
     @property
     def startup_s(self) -> _Floats | None: ...
+    @property
+    def udp(self) -> npt.NDArray[np.bool_] | None: ...
     @property
     def label(self) -> npt.NDArray[np.uint64]: ...
 

@@ -27,6 +27,7 @@
 mod background;
 mod checks;
 mod error;
+mod guarded;
 mod network;
 mod order;
 mod outcome;
@@ -41,6 +42,7 @@ mod workload;
 
 pub use background::{Background, Pattern};
 pub use error::FluidError;
+pub use guarded::{Guarded, Guarding, Hose, Method, PairUse, Protection, Queues, Tenant, simulate_guarded};
 pub use order::Order;
 pub use outcome::{LinkUse, Outcome};
 pub use platform::{LinkId, Platform};

@@ -19,7 +19,7 @@ const COLUMNS: [(&str, &[&str]); 5] = [
 ];
 
 /// Columns that may be left out.
-const OPTIONAL: [&str; 3] = ["weight", "cap_bps", "startup_s"];
+const OPTIONAL: [&str; 4] = ["weight", "cap_bps", "startup_s", "udp"];
 
 /// A flow list, in columns.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,6 +40,8 @@ pub struct FlowTable {
     pub cap_bps: Option<Vec<f64>>,
     /// Start-up time besides the platform's latency, if the list says it.
     pub startup_s: Option<Vec<f64>>,
+    /// Whether it is UDP that sends at its cap whatever is lost, if the list says it; for [`crate::simulate_guarded`].
+    pub udp: Option<Vec<bool>>,
     /// From the id, so that the order of lines does not choose paths.
     pub label: Vec<u64>,
 }
@@ -47,14 +49,14 @@ pub struct FlowTable {
 /// Where each column is.
 struct Header {
     required: [usize; 5],
-    optional: [Option<usize>; 3],
+    optional: [Option<usize>; 4],
 }
 
 impl FlowTable {
     /// Reads a flow list. Hosts go by name or, unless a host has that name, by number from 0.
     ///
     /// The first line names the columns, in any order: `id`, `source` (or `src`), `target` (or `dst`), `bytes`,
-    /// `start_s`, and if wanted `weight`, `cap_bps`, `startup_s`.
+    /// `start_s`, and if wanted `weight`, `cap_bps`, `startup_s`, `udp` (0 or 1).
     ///
     /// # Errors
     /// [`FluidError::Line`] or [`FluidError::Table`] naming line, field and remedy.
@@ -77,6 +79,7 @@ impl FlowTable {
         for (column, at) in columns.into_iter().zip(header.optional) {
             *column = at.map(|_| Vec::new());
         }
+        table.udp = header.optional[3].map(|_| Vec::new());
         while reader.read_record(&mut record).map_err(|error| broken(&error))? {
             let line = record.position().map_or(0, csv::Position::line);
             let row = Row { line, record: &record };
@@ -118,7 +121,7 @@ impl FlowTable {
             .push(row.number(start_s, "start_s", "seconds from 0 on", |s| {
                 (0.0..f64::INFINITY).contains(&s)
             })?);
-        let [weight, cap_bps, startup_s] = header.optional;
+        let [weight, cap_bps, startup_s, udp] = header.optional;
         if let (Some(column), Some(at)) = (&mut self.weight, weight) {
             column.push(row.number(at, "weight", "a number from 0.001 to 1000", |w| {
                 (1e-3..=1e3).contains(&w)
@@ -137,6 +140,15 @@ impl FlowTable {
             column.push(row.number(at, "startup_s", "seconds from 0 on", |s| {
                 (0.0..f64::INFINITY).contains(&s)
             })?);
+        }
+        if let (Some(column), Some(at)) = (&mut self.udp, udp) {
+            let number = row.number(
+                at,
+                "udp",
+                "0, or 1 for a flow that sends at its cap whatever is lost",
+                |udp| udp.fract() == 0.0 && (0.0..2.0).contains(&udp),
+            )?;
+            column.push(number > 0.0);
         }
         Ok(())
     }
@@ -159,7 +171,7 @@ impl Header {
             |name: &&str| COLUMNS.iter().any(|(_, spellings)| spellings.contains(name)) || OPTIONAL.contains(name);
         if let Some(name) = names.iter().find(|name| !known(name)) {
             let remedy =
-                "the columns are id, source, target, bytes, start_s and, if wanted, weight, cap_bps, startup_s";
+                "the columns are id, source, target, bytes, start_s and, if wanted, weight, cap_bps, startup_s, udp";
             return Err(FluidError::Table(format!(
                 "line 1: there is no column `{name}`; {remedy}"
             )));

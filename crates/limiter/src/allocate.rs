@@ -49,6 +49,8 @@ pub struct Allocator {
     grown_s: f64,
     beyond: f64,
     hold_until_s: f64,
+    /// Marks until then are of what was sent before the last fall.
+    deaf_until_s: f64,
     heard_s: f64,
     held: Held,
     fresh: bool,
@@ -74,6 +76,7 @@ impl Allocator {
             grown_s: 0.0,
             beyond: 0.0,
             hold_until_s: now_s,
+            deaf_until_s: now_s,
             heard_s: now_s,
             held: Held::Growing,
             fresh: true,
@@ -86,10 +89,12 @@ impl Allocator {
         self.heard_s = now_s;
         self.guarantee_bps = guarantee_bps;
         let limit_bps = self.bounded(self.weighted_bps);
-        let congested = feedback.lost_bytes > 0.0 || feedback.marked_bytes > 0.0;
+        // What is marked now was sent before the last fall had an effect.
+        let marks = feedback.marked_bytes > 0.0 && now_s >= self.deaf_until_s;
+        let congested = feedback.lost_bytes > 0.0 || marks;
         self.held = if congested {
             self.fall(now_s, limit_bps, feedback)
-        } else if now_s < self.hold_until_s {
+        } else if now_s < self.hold_until_s.max(self.deaf_until_s) {
             Held::Holding
         } else if feedback.rate_bps < self.rules.use_to_grow * limit_bps {
             let used_bps = feedback.rate_bps / self.rules.use_to_grow;
@@ -158,6 +163,7 @@ impl Allocator {
         self.weighted_bps = if self.fresh { self.guarantee_bps } else { rate_bps };
         self.low_bps = self.bounded(self.weighted_bps);
         (self.grown_s, self.beyond) = (0.0, 0.0);
+        self.deaf_until_s = now_s + rules.deaf_periods * rules.period_s;
         let held = rules.hold_per_loss * feedback.lost_bytes + rules.hold_per_mark * feedback.marked_bytes;
         let hold_s = 8.0 * held / self.guarantee_bps.max(LEAST_BPS);
         self.hold_until_s = self.hold_until_s.max(now_s + hold_s.min(rules.hold_most_s));
@@ -176,15 +182,15 @@ impl Allocator {
             let curve_bps = self.goal_bps - (self.goal_bps - self.low_bps) * left.powi(3);
             (curve_bps - limit_bps).max(0.0)
         } else {
+            let caution = if rules.rate_caution {
+                (self.guarantee_bps / limit_bps).min(1.0)
+            } else {
+                1.0
+            };
             let periods = elapsed_s / rules.period_s;
             self.beyond += periods;
-            rules.delta_bps * (self.guarantee_bps / rules.weight_unit_bps) * self.beyond * periods
+            rules.delta_bps * (self.guarantee_bps / rules.weight_unit_bps) * self.beyond * periods * caution
         };
-        let caution = if rules.rate_caution {
-            (self.guarantee_bps / limit_bps).min(1.0)
-        } else {
-            1.0
-        };
-        self.weighted_bps = limit_bps + step_bps * caution;
+        self.weighted_bps = limit_bps + step_bps;
     }
 }

@@ -28,6 +28,88 @@ impl Default for Parameters {
     }
 }
 
+impl Parameters {
+    /// Sets one constant by its name; of those that are a size or a choice, by a number, 0 = no.
+    ///
+    /// # Errors
+    /// The names that there are, if this is none of them.
+    pub fn set(&mut self, name: &str, value: f64) -> Result<(), &'static [&'static str]> {
+        let Self {
+            headroom,
+            phantom_drain,
+            partition,
+            allocation,
+        } = self;
+        match name {
+            "guarantees" => allocation.guarantees = value != 0.0,
+            "rate_caution" => allocation.rate_caution = value != 0.0,
+            "mice_bytes" => partition.mice_bytes = value as u64,
+            "silence_s" => (partition.silence_s, allocation.silence_s) = (value, value),
+            _ => {}
+        }
+        let constant = match name {
+            "guarantees" | "rate_caution" | "mice_bytes" | "silence_s" => return Ok(()),
+            "headroom" => headroom,
+            "phantom_drain" => phantom_drain,
+            "partition_period_s" => &mut partition.period_s,
+            "full_use" => &mut partition.full_use,
+            "growth" => &mut partition.growth,
+            "floor" => &mut partition.floor,
+            "hysteresis" => &mut partition.hysteresis,
+            "idle_s" => &mut partition.idle_s,
+            "mice_floor" => &mut partition.mice_floor,
+            "allocation_period_s" => &mut allocation.period_s,
+            "delta_bps" => &mut allocation.delta_bps,
+            "weight_unit_bps" => &mut allocation.weight_unit_bps,
+            "time_scalar" => &mut allocation.time_scalar,
+            "loss_decrease" => &mut allocation.loss_decrease,
+            "mark_decrease" => &mut allocation.mark_decrease,
+            "deaf_periods" => &mut allocation.deaf_periods,
+            "hold_per_loss" => &mut allocation.hold_per_loss,
+            "hold_per_mark" => &mut allocation.hold_per_mark,
+            "hold_most_s" => &mut allocation.hold_most_s,
+            "use_to_grow" => &mut allocation.use_to_grow,
+            "unused_decrease" => &mut allocation.unused_decrease,
+            "start" => &mut allocation.start,
+            "pooled_loss" => &mut allocation.pooled_loss,
+            _ => return Err(Self::NAMES),
+        };
+        *constant = value;
+        Ok(())
+    }
+
+    /// The names that [`Parameters::set`] knows.
+    pub const NAMES: &'static [&'static str] = &[
+        "headroom",
+        "phantom_drain",
+        "partition_period_s",
+        "full_use",
+        "growth",
+        "floor",
+        "hysteresis",
+        "idle_s",
+        "mice_bytes",
+        "mice_floor",
+        "silence_s",
+        "allocation_period_s",
+        "guarantees",
+        "delta_bps",
+        "weight_unit_bps",
+        "time_scalar",
+        "loss_decrease",
+        "mark_decrease",
+        "deaf_periods",
+        "hold_per_loss",
+        "hold_per_mark",
+        "hold_most_s",
+        "rate_caution",
+        "use_to_grow",
+        "unused_decrease",
+        "start",
+        "pooled_loss",
+    ];
+}
+
 /// Constants of guarantee partitioning.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Partition {
@@ -41,7 +123,8 @@ pub struct Partition {
     pub floor: f64,
     /// Shares stay as they are while none would change by more than this share of itself. 0.05, inferred.
     pub hysteresis: f64,
-    /// A pair without traffic for so long gives its share back. 100 ms, inferred.
+    /// A pair without traffic for so long gives its share back. 300 ms, longer than the least time-out of TCP, own; 100 ms
+    /// in [`Partition::paper`], inferred.
     pub idle_s: f64,
     /// All pairs that have sent less than this have one slot of the hose together, so that short flows to ever new hosts
     /// cost a long one no more than they use. 64 KiB, own; 0 = off, as in the paper (7.1, Fig. 9).
@@ -60,7 +143,7 @@ impl Default for Partition {
             growth: 1.25,
             floor: 0.01,
             hysteresis: 0.05,
-            idle_s: 0.1,
+            idle_s: 0.3,
             mice_bytes: 64 * 1024,
             mice_floor: 0.03,
             silence_s: 1.0,
@@ -72,6 +155,7 @@ impl Partition {
     /// As in the paper: no slot for mice.
     pub fn paper() -> Self {
         Self {
+            idle_s: 0.1,
             mice_bytes: 0,
             ..Self::default()
         }
@@ -97,6 +181,9 @@ pub struct Allocation {
     pub loss_decrease: f64,
     /// On marks a pair falls by this share of its rate times the share of its bytes that were marked. Inferred.
     pub mark_decrease: f64,
+    /// For so many periods after a fall, marks are those of packets that were sent before, and the pair neither falls by
+    /// them nor grows. Own; 0 in the paper.
+    pub deaf_periods: f64,
     /// Hold-Increase (7.2): after loss a pair waits for this times the time in which its guarantee carries what was
     /// lost. The paper says that the wait depends on drops and guarantee (Table 2); the factor is inferred; 0 = off.
     pub hold_per_loss: f64,
@@ -112,6 +199,9 @@ pub struct Allocation {
     /// A limit that is used less than that falls by this share each period towards what is used, but not below the
     /// guarantee, so that nobody keeps a high limit for later. Own.
     pub unused_decrease: f64,
+    /// Share of its host's hose at which a new pair may start, until there is feedback, so that a short flow is not slowed.
+    /// Own; 0 in the paper, where a pair starts at its guarantee.
+    pub start: f64,
     /// Share of a receiving host's losses that is charged to all its pairs by their guarantees instead of to those that
     /// lost packets, so that a drop that hits few slows all. Own; 0 in the paper.
     pub pooled_loss: f64,
@@ -129,13 +219,15 @@ impl Default for Allocation {
             weight_unit_bps: 100e6,
             time_scalar: 1.5,
             loss_decrease: 0.3,
-            mark_decrease: 0.1,
+            mark_decrease: 0.05,
+            deaf_periods: 1.9,
             hold_per_loss: 20.0,
             hold_per_mark: 0.0,
             hold_most_s: 2.0,
             rate_caution: true,
             use_to_grow: 0.75,
             unused_decrease: 0.05,
+            start: 1.0,
             pooled_loss: 1.0,
             silence_s: 1.0,
         }
@@ -146,8 +238,10 @@ impl Allocation {
     /// Our own where nothing marks: drops alone.
     pub fn loss() -> Self {
         Self {
-            delta_bps: 0.5e6,
-            hold_per_loss: 100.0,
+            delta_bps: 0.3e6,
+            time_scalar: 0.7,
+            hold_per_loss: 1500.0,
+            hold_most_s: 1.0,
             ..Self::default()
         }
     }
@@ -156,8 +250,11 @@ impl Allocation {
     pub fn paper_loss() -> Self {
         Self {
             delta_bps: 0.5e6,
-            hold_per_loss: 100.0,
+            hold_per_loss: 3000.0,
+            hold_most_s: 30.0,
             unused_decrease: 0.0,
+            deaf_periods: 0.0,
+            start: 0.0,
             pooled_loss: 0.0,
             ..Self::default()
         }
@@ -169,6 +266,7 @@ impl Allocation {
             mark_decrease: 0.5,
             hold_per_loss: 20.0,
             hold_per_mark: 1.0,
+            hold_most_s: 2.0,
             ..Self::paper_loss()
         }
     }

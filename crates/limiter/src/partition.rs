@@ -64,8 +64,10 @@ struct Pair {
     /// Since the last division.
     bytes: u64,
     limit_bps: f64,
-    /// Since it became active, to know mice.
+    /// Since it became known, to know mice.
     total_bytes: u64,
+    /// Whether it has a share; one that paused is remembered for a while.
+    active: bool,
     rate_bps: f64,
     active_s: Option<f64>,
     heard: Option<(f64, Offer)>,
@@ -105,6 +107,7 @@ impl<K: Copy + Ord> Partitioner<K> {
             bytes: 0,
             limit_bps,
             total_bytes: 0,
+            active: false,
             rate_bps: 0.0,
             active_s: None,
             heard: None,
@@ -128,14 +131,24 @@ impl<K: Copy + Ord> Partitioner<K> {
         self.pairs.remove(&peer);
     }
 
+    /// Whether it is time to divide: [`Partition::period_s`] has passed, or there is a new pair, which should not wait.
+    pub fn is_due(&self, now_s: f64) -> bool {
+        let waited = self.last_s.is_none_or(|last_s| now_s - last_s >= self.rules.period_s);
+        waited || self.pairs.values().any(|pair| pair.active_s.is_none())
+    }
+
     /// What a pair that is not yet known would get of the hose until the next division, bit/s: an equal part, or one of
     /// the slot for mice.
     pub fn newcomer_bps(&self) -> f64 {
-        let count = self.pairs.len() as f64 + 1.0;
+        let count = self.pairs.values().filter(|pair| pair.active).count() as f64 + 1.0;
         if self.rules.mice_bytes == 0 {
             return self.hose_bps / count;
         }
-        let mice = self.pairs.values().filter(|pair| self.is_mouse(pair)).count();
+        let mice = self
+            .pairs
+            .values()
+            .filter(|pair| pair.active && self.is_mouse(pair))
+            .count();
         (self.hose_bps * self.rules.mice_floor / (mice as f64 + 1.0)).min(self.hose_bps / count)
     }
 
@@ -178,35 +191,44 @@ impl<K: Copy + Ord> Partitioner<K> {
             offer_bps: pair.offer_bps,
             guarantee_bps: self.guarantee(pair, now_s),
         };
-        self.pairs.iter().map(told).collect()
+        self.pairs.iter().filter(|(_, pair)| pair.active).map(told).collect()
     }
 
     /// Turns bytes into rates and drops pairs that are idle.
     fn measure(&mut self, now_s: f64) {
         let elapsed_s = self.last_s.map_or(self.rules.period_s, |last_s| now_s - last_s);
-        let idle_s = self.rules.idle_s;
-        let before = self.pairs.len();
-        let mut fresh = false;
+        let Partition {
+            period_s,
+            idle_s,
+            silence_s,
+            ..
+        } = self.rules;
+        // Too short a time tells no rate: bytes go on being counted until the next division.
+        let counts = elapsed_s >= period_s / 2.0;
+        let mut same = true;
         self.pairs.retain(|_, pair| {
-            if elapsed_s > 0.0 {
-                pair.rate_bps = pair.bytes as f64 * 8.0 / elapsed_s;
-            }
-            fresh |= pair.active_s.is_none();
+            let before = pair.active;
             if pair.bytes > 0 || pair.active_s.is_none() {
                 pair.active_s = Some(now_s);
             }
-            pair.bytes = 0;
-            pair.active_s.is_some_and(|active_s| now_s - active_s < idle_s)
+            if counts {
+                pair.rate_bps = pair.bytes as f64 * 8.0 / elapsed_s;
+                pair.bytes = 0;
+            }
+            let silent_s = pair.active_s.map_or(f64::INFINITY, |active_s| now_s - active_s);
+            pair.active = silent_s < idle_s;
+            same &= pair.active == before;
+            silent_s < idle_s.max(silence_s)
         });
-        self.settled &= !fresh && self.pairs.len() == before;
-        self.last_s = Some(now_s);
+        self.settled &= same;
+        self.last_s = if counts { Some(now_s) } else { self.last_s };
     }
 
     /// Pairs, and all mice as one, with the most that each can use.
     fn entries(&self, now_s: f64) -> Vec<Entry<K>> {
         let mut entries = Vec::with_capacity(self.pairs.len());
         let (mut mice, mut mice_bps) = (Vec::new(), 0.0);
-        for (&peer, pair) in &self.pairs {
+        for (&peer, pair) in self.pairs.iter().filter(|(_, pair)| pair.active) {
             if self.is_mouse(pair) {
                 mice.push(peer);
                 mice_bps += pair.rate_bps;

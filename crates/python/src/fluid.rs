@@ -1,5 +1,6 @@
 //! The flow simulator: platforms, runs over them, and flow lists as files.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gavotte_fluid as fluid;
@@ -10,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::Error;
+use crate::guarded::{Guarded, hose, protected};
 use crate::network::Network;
 use crate::topology::TopologyOf;
 
@@ -163,6 +165,58 @@ impl Platform {
         Ok(Simulated::new(py, platform, outcome))
     }
 
+    /// Runs flows of hosts with guarantees.
+    #[allow(clippy::too_many_arguments, reason = "keywords on the Python side")]
+    #[pyo3(signature = (flows, *, hoses, tenants, protection, parameters, udp, until_s, seed, step_s, window_s))]
+    fn simulate_guarded(
+        &self,
+        py: Python<'_>,
+        flows: FlowsOf<'_>,
+        hoses: Vec<[f64; 4]>,
+        tenants: Vec<(Vec<usize>, [f64; 4])>,
+        protection: &str,
+        parameters: BTreeMap<String, f64>,
+        udp: Option<PyReadonlyArray1<'_, bool>>,
+        until_s: f64,
+        seed: u64,
+        step_s: f64,
+        window_s: f64,
+    ) -> PyResult<Guarded> {
+        let flows = flows.flows()?;
+        let hoses: Vec<fluid::Hose> = hoses.into_iter().map(hose).collect();
+        let tenants: Vec<fluid::Tenant> = tenants
+            .into_iter()
+            .map(|(hosts, rates)| fluid::Tenant {
+                hosts,
+                hose: hose(rates),
+            })
+            .collect();
+        let known = protected(protection, &parameters)?;
+        let guarding = fluid::Guarding {
+            hoses: &hoses,
+            tenants: &tenants,
+            method: known.method,
+            parameters: known.parameters,
+            queues: fluid::Queues {
+                drain: known.drain,
+                ..fluid::Queues::default()
+            },
+            udp: udp.as_ref().map(PyReadonlyArray1::as_slice).transpose()?,
+            step_s,
+            window_s,
+        };
+        let workload = fluid::Workload {
+            until_s,
+            seed,
+            ..fluid::Workload::new(flows)
+        };
+        let platform = &*self.inner;
+        let done = py
+            .detach(|| fluid::simulate_guarded(platform, &workload, &guarding))
+            .map_err(Error::from)?;
+        Guarded::new(py, platform, done)
+    }
+
     /// Max-min fair rates of flows that are all there at once.
     fn rates<'py>(&self, py: Python<'py>, flows: FlowsOf<'_>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let flows = flows.flows()?;
@@ -190,7 +244,7 @@ pub(crate) struct Simulated {
 }
 
 impl Simulated {
-    fn new(py: Python<'_>, platform: &dyn fluid::Platform, outcome: fluid::Outcome) -> Self {
+    pub(crate) fn new(py: Python<'_>, platform: &dyn fluid::Platform, outcome: fluid::Outcome) -> Self {
         let links = outcome.links;
         let place = |link| {
             links
@@ -227,6 +281,7 @@ pub(crate) struct FlowList {
     weight: Option<Py<PyArray1<f64>>>,
     cap_bps: Option<Py<PyArray1<f64>>>,
     startup_s: Option<Py<PyArray1<f64>>>,
+    udp: Option<Py<PyArray1<bool>>>,
     label: Py<PyArray1<u64>>,
 }
 
@@ -248,6 +303,7 @@ pub(crate) fn parse_flows(py: Python<'_>, text: &[u8], hosts: Vec<String>) -> Py
         weight: optional(table.weight),
         cap_bps: optional(table.cap_bps),
         startup_s: optional(table.startup_s),
+        udp: table.udp.map(|values| values.into_pyarray(py).unbind()),
         label: table.label.into_pyarray(py).unbind(),
     })
 }

@@ -9,6 +9,7 @@ mod collective;
 mod constant;
 mod errors;
 mod fluid;
+mod guarded;
 mod network;
 mod problem;
 mod topology;
@@ -31,6 +32,8 @@ mod _core {
     use crate::constant::{column_quantile, ecef_tree, mode, principal};
     #[pymodule_export]
     use crate::fluid::{FlowList, Platform, Simulated, format_finish, parse_flows};
+    #[pymodule_export]
+    use crate::guarded::{Guarded, protections};
     #[pymodule_export]
     use crate::network::Network;
     #[pymodule_export]

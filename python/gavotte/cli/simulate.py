@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,6 +70,23 @@ def simulate(
             metavar="SOURCE:TARGET:ON_S:OFF_S[:CAP]",
         ),
     ] = None,
+    guarantee: Annotated[
+        Path | None,
+        typer.Option(
+            "--guarantee",
+            help="Simulate agents that keep this Guarantee, with TCP windows and queues that mark and drop.",
+            metavar="G.guarantee.toml",
+        ),
+    ] = None,
+    protection: Annotated[
+        str | None,
+        typer.Option(
+            "--protection",
+            help="With --guarantee: ecn or loss (the mode of the Guarantee by default), elasticswitch-ecn or "
+            "elasticswitch-loss as in the paper, static, seawall, or none.",
+            metavar="NAME",
+        ),
+    ] = None,
     until_s: Annotated[
         float, typer.Option("--until", help="Stop at this time even if flows are left.", min=0, metavar="SECONDS")
     ] = math.inf,
@@ -87,6 +105,10 @@ def simulate(
         raise typer.BadParameter("a Placement needs the network that it was made for: use --network")
     if network is None and len(rest) != 1:
         raise typer.BadParameter("use one list of flows; only a Placement, with --network, takes several files")
+    if guarantee is None and protection is not None:
+        raise typer.BadParameter("--protection needs --guarantee")
+    if guarantee is not None and (network is not None or tcp or poisson or on_off):
+        raise typer.BadParameter("--guarantee simulates a list of flows, and TCP as it is: leave out the other options")
     platform = read_platform(network or first)
     if goodput is False and isinstance(platform, Network):
         raise typer.BadParameter("--wire needs a Topology: a Network's rates are goodput")
@@ -100,7 +122,9 @@ def simulate(
         "payload_share": 1.0 if goodput is False else GOODPUT_PER_WIRE,
         "seed": seed,
     }
-    if network is None:
+    if guarantee is not None:
+        ids, done, extra = _guarded(platform, rest[0], guarantee, protection, options)
+    elif network is None:
         ids, done, extra = _flows(platform, rest[0], options)
     else:
         ids, done, extra = _placement(platform, first, rest, options)
@@ -114,6 +138,8 @@ def simulate(
     if links and fullest:
         columns = ["link", "rate", "carried", "mean use", "full for"]
         emit_table(columns, [_row(each) for each in fullest[:links]])
+    if "guarantee" in summary:
+        _tell_guarantee(summary["guarantee"], links)
     if len(fullest) > links:
         note(f"showing the busiest {links} of {len(fullest)} links")
     _tell(summary)
@@ -131,6 +157,49 @@ def _flows(
     flows = read_flows(path, host_names(platform))
     with progress("simulating"):
         return list(flows.names), run(platform, flows, **options), {}
+
+
+def _guarded(
+    platform: Topology | Network, path: Path, guarantee: Path, protection: str | None, options: dict[str, Any]
+) -> tuple[list[str], Simulation, dict[str, Any]]:
+    """The same for flows of hosts with guarantees."""
+    from gavotte.formats.guarantee import read_guarantee
+    from gavotte.simulate import PROTECTIONS, host_names, read_flows, simulate_guarded
+
+    if protection is not None and protection not in PROTECTIONS:
+        raise typer.BadParameter(f"`{protection}` is no protection; use one of {', '.join(PROTECTIONS)}")
+    wanted, flows = read_guarantee(guarantee), read_flows(path, host_names(platform))
+    taken = {key: options[key] for key in ("until_s", "payload_share", "seed")}
+    if options["alpha_s"]:
+        raise typer.BadParameter("--guarantee knows round trips of its own: leave out --alpha")
+    with progress("simulating"):
+        done = simulate_guarded(platform, flows, wanted, protection=protection, **taken)
+    shown = ("source", "target", "guarantee_bps", "limit_bps", "rate_bps", "met", "marks", "lost_bytes", "held")
+    told = {
+        "protection": done.protection,
+        "window_s": done.window_s,
+        "pairs": [{key: getattr(pair, key) for key in shown} for pair in done.pairs],
+        "hosts": [asdict(host) for host in done.hosts],
+    }
+    return list(flows.names), done.simulation, {"guarantee": told}
+
+
+def _tell_guarantee(told: dict[str, Any], most: int) -> None:
+    """Pairs that were worst off, and hosts that did not have what they were guaranteed."""
+    rows = sorted(told["pairs"], key=lambda pair: (math.isnan(pair["met"]), pair["met"]))
+    columns = ["source", "target", "guarantee", "limit", "rate", "met", "marks"]
+    emit_table(columns, [_pair(each) for each in rows[:most]], words=["target"], title="\npairs, those worst off first")
+    if len(rows) > most:
+        note(f"showing {most} of {len(rows)} pairs")
+    for host in told["hosts"]:
+        if host["why"]:
+            note(f"{host['host']} had its guarantee in {100 * host['met']:.0f} % of the time ({host['why']})")
+
+
+def _pair(pair: dict[str, Any]) -> list[str]:
+    rates = [format_rate(pair[key]) if pair[key] else "-" for key in ("guarantee_bps", "limit_bps", "rate_bps")]
+    met = "-" if math.isnan(pair["met"]) else f"{100 * pair['met']:.0f} %"
+    return [pair["source"], pair["target"], *rates, met, f"{100 * pair['marks']:.1f} %"]
 
 
 def _placement(

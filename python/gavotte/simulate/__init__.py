@@ -3,16 +3,21 @@
 from gavotte.simulate.advancing import Advance, Underway
 from gavotte.simulate.background import parse_on_off, parse_poisson
 from gavotte.simulate.flows import Background, Flows, read_flows, write_finish
+from gavotte.simulate.guarded import PROTECTIONS, GuardedSimulation, HostGuard, PairGuard, simulate_guarded
 from gavotte.simulate.placement import PlacementSimulation, replay_placement, simulate_placement
 from gavotte.simulate.platform import host_names, read_platform
 from gavotte.simulate.roundtrips import tcp_weights
 from gavotte.simulate.simulating import LinkUse, Simulation, rates, simulate
 
 __all__ = [
+    "PROTECTIONS",
     "Advance",
     "Background",
     "Flows",
+    "GuardedSimulation",
+    "HostGuard",
     "LinkUse",
+    "PairGuard",
     "PlacementSimulation",
     "Simulation",
     "Underway",
@@ -24,6 +29,7 @@ __all__ = [
     "read_platform",
     "replay_placement",
     "simulate",
+    "simulate_guarded",
     "simulate_placement",
     "tcp_weights",
     "write_finish",

@@ -30,6 +30,7 @@ class Flows:
         weight: (F,) share of a full link in proportion to this, from 0.001 to 1000; None = 1.
         cap_bps: (F,) the most that a flow sends, bit/s, inf = no cap; None = no caps.
         startup_s: (F,) time from the start to the first byte, besides the network's latency; None = 0.
+        udp: (F,) whether it sends at its cap whatever is lost; for `simulate_guarded` alone. None = all are TCP.
         label: (F,) uint64 that picks one of several equal paths; None = the row.
         ids: F names, for files; empty = the row's number.
     """
@@ -41,6 +42,7 @@ class Flows:
     weight: Floats | None = None
     cap_bps: Floats | None = None
     startup_s: Floats | None = None
+    udp: npt.NDArray[np.bool_] | None = None
     label: npt.NDArray[np.uint64] | None = None
     ids: Sequence[str] = ()
 
@@ -50,8 +52,9 @@ class Flows:
             "target": np.uint32,
             "bytes": np.uint64,
             "label": np.uint64,
+            "udp": np.bool_,
         }
-        for name in ("source", "target", "bytes", "start_s", "weight", "cap_bps", "startup_s", "label"):
+        for name in ("source", "target", "bytes", "start_s", "weight", "cap_bps", "startup_s", "udp", "label"):
             column: Any = getattr(self, name)
             if column is not None:
                 object.__setattr__(self, name, _column(name, column, whole.get(name, np.float64)))
@@ -102,7 +105,7 @@ def read_flows(path: str | Path, hosts: Sequence[str]) -> Flows:
     """Reads a flow list.
 
     The first line names the columns, in any order: `id`, `source` (or `src`), `target` (or `dst`), `bytes`,
-    `start_s`, and if wanted `weight`, `cap_bps`, `startup_s`.
+    `start_s`, and if wanted `weight`, `cap_bps`, `startup_s`, `udp` (0 or 1).
 
     Args:
         path: a CSV file.
@@ -128,6 +131,7 @@ def read_flows(path: str | Path, hosts: Sequence[str]) -> Flows:
         weight=found.weight,
         cap_bps=found.cap_bps,
         startup_s=found.startup_s,
+        udp=found.udp,
         label=found.label,
         ids=found.ids,
     )

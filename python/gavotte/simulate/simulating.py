@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 from gavotte.formats.topology import Topology
@@ -140,6 +141,16 @@ def simulate(
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise GavotteError(str(error)) from None
+    return told(done, seed)
+
+
+def told(done: _core.Simulated, seed: int) -> Simulation:
+    """What the compiled simulator told, as a Simulation.
+
+    Args:
+        done: a run.
+        seed: that of the run.
+    """
     columns = zip(
         done.link_names, done.link_rate_bps.tolist(), done.link_bytes.tolist(), done.link_busy_s.tolist(), strict=True
     )

@@ -1,6 +1,7 @@
 //! The simulator from outside: against hand-worked cases, a textbook solver, and `SimGrid`.
 
 mod background;
+mod guarded;
 mod networks;
 mod order;
 mod properties;

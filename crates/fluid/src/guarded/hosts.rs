@@ -1,0 +1,128 @@
+//! The agents: what each host divides, counts and tells, by the code of `gavotte-limiter`.
+
+use std::collections::BTreeMap;
+
+use gavotte_limiter::{Arrivals, Counts, End, Need, Parameters, Partitioner, divide};
+
+/// The guarantees and limits of a host, bit/s.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hose {
+    /// What it may send at least; zero = nothing is guaranteed.
+    pub egress_bps: f64,
+    /// What it may receive at least.
+    pub ingress_bps: f64,
+    /// What it may send at most; infinite = no limit.
+    pub egress_limit_bps: f64,
+    /// What it may receive at most.
+    pub ingress_limit_bps: f64,
+}
+
+impl Hose {
+    /// Of a host without guarantee.
+    pub const NONE: Self = Self {
+        egress_bps: 0.0,
+        ingress_bps: 0.0,
+        egress_limit_bps: f64::INFINITY,
+        ingress_limit_bps: f64::INFINITY,
+    };
+}
+
+/// Hosts with an aggregate guarantee.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tenant {
+    /// Indices of its hosts.
+    pub hosts: Vec<usize>,
+    /// Guarantees of all together, and limits.
+    pub hose: Hose,
+}
+
+/// One host with a guarantee.
+pub(crate) struct Agent {
+    pub(crate) sending: Partitioner<usize>,
+    pub(crate) receiving: Partitioner<usize>,
+    /// By pair.
+    pub(crate) arrivals: Arrivals<usize>,
+    /// What it sent and received since the last division, bytes.
+    pub(crate) sent_bytes: f64,
+    pub(crate) received_bytes: f64,
+    /// Its last turn, and the next one.
+    pub(crate) turned_s: f64,
+    pub(crate) next_s: f64,
+}
+
+impl Agent {
+    /// Its first turn comes at `phase` of its period.
+    pub(crate) fn new(hose: &Hose, parameters: &Parameters, phase: f64) -> Self {
+        Self {
+            sending: Partitioner::new(End::Source, hose.egress_bps, &parameters.partition),
+            receiving: Partitioner::new(End::Target, hose.ingress_bps, &parameters.partition),
+            arrivals: Arrivals::new(),
+            sent_bytes: 0.0,
+            received_bytes: 0.0,
+            turned_s: 0.0,
+            next_s: phase * parameters.allocation.period_s,
+        }
+    }
+
+    /// What its sources are to be told, by pair; `source` is the source of a pair.
+    pub(crate) fn report(&mut self, pooled: f64, now_s: f64, source: impl Fn(usize) -> usize) -> Vec<(usize, Counts)> {
+        let receiving = &self.receiving;
+        let weight = |&pair: &usize| receiving.guarantee_bps(source(pair), now_s).unwrap_or(0.0);
+        self.arrivals.report(pooled, weight)
+    }
+}
+
+/// Divides what tenants have among their hosts, by what these used since the last time.
+pub(crate) fn share_tenants(
+    tenants: &[Tenant],
+    hoses: &[Hose],
+    agents: &mut BTreeMap<usize, Agent>,
+    elapsed_s: f64,
+    parameters: &Parameters,
+) {
+    let rules = &parameters.partition;
+    let need = |least_bps: f64, most_bps: f64, bytes: f64, hose_bps: f64| {
+        let rate_bps = 8.0 * bytes / elapsed_s;
+        let full = rate_bps >= rules.full_use * hose_bps;
+        let demand_bps = if full { f64::INFINITY } else { rules.growth * rate_bps };
+        Need {
+            least_bps,
+            demand_bps,
+            most_bps,
+        }
+    };
+    for tenant in tenants {
+        let own: Vec<(Hose, &Agent)> = tenant.hosts.iter().map(|host| (hoses[*host], &agents[host])).collect();
+        let out: Vec<Need> = own
+            .iter()
+            .map(|(hose, agent)| {
+                need(
+                    hose.egress_bps,
+                    hose.egress_limit_bps,
+                    agent.sent_bytes,
+                    agent.sending.hose_bps(),
+                )
+            })
+            .collect();
+        let into: Vec<Need> = own
+            .iter()
+            .map(|(hose, agent)| {
+                need(
+                    hose.ingress_bps,
+                    hose.ingress_limit_bps,
+                    agent.received_bytes,
+                    agent.receiving.hose_bps(),
+                )
+            })
+            .collect();
+        let shares = divide(tenant.hose.egress_bps, &out)
+            .into_iter()
+            .zip(divide(tenant.hose.ingress_bps, &into));
+        for (host, (egress_bps, ingress_bps)) in tenant.hosts.iter().zip(shares) {
+            let agent = agents.get_mut(host).expect("a tenant's hosts have agents");
+            agent.sending.set_hose(egress_bps);
+            agent.receiving.set_hose(ingress_bps);
+            (agent.sent_bytes, agent.received_bytes) = (0.0, 0.0);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! A pair of hosts under way: its flows, its limiter and what was counted.
+
+use gavotte_limiter::{Allocator, Counts};
+
+use super::PairUse;
+use super::transport::{PACKET_BYTES, Transport};
+
+/// A flow that has started and is not done.
+pub(crate) struct Moving {
+    pub(crate) flow: usize,
+    pub(crate) left_bytes: f64,
+    pub(crate) transport: Transport,
+    /// What it sends in this step, bytes a second.
+    rate: f64,
+}
+
+/// Share of its guarantee that a pair has to get in a window.
+const MET: f64 = 0.95;
+
+pub(crate) struct Pair {
+    pub(crate) source: usize,
+    pub(crate) target: usize,
+    /// Ports on the way.
+    pub(crate) route: Vec<u32>,
+    pub(crate) flows: Vec<Moving>,
+    pub(crate) allocator: Option<Allocator>,
+    pub(crate) guarantee_bps: f64,
+    /// Bytes a second.
+    pub(crate) limit: f64,
+    /// Bytes a second: what is sent in this step, and what of it has come so far; which share is marked; lost packets.
+    sent: f64,
+    pub(crate) at: usize,
+    pub(crate) rate: f64,
+    pub(crate) marked: f64,
+    pub(crate) lost_packets: f64,
+    round_trip_s: f64,
+    /// Since the last turn of the sending agent: sent bytes, and what the receiving one told.
+    pub(crate) sent_bytes: f64,
+    pub(crate) told: Counts,
+    /// Since the last turn of the receiving agent.
+    pub(crate) counts: Counts,
+    window: Window,
+    sums: Sums,
+    pub(crate) used: PairUse,
+}
+
+/// What a window saw.
+#[derive(Default)]
+struct Window {
+    active: u32,
+    come_bytes: f64,
+    guaranteed: f64,
+    wanted: f64,
+}
+
+/// Over all steps with something to send.
+#[derive(Default)]
+struct Sums {
+    steps: f64,
+    guarantee_bps: f64,
+    limit_bps: f64,
+    come_bytes: f64,
+    marked_bytes: f64,
+}
+
+impl Pair {
+    pub(crate) fn new(source: usize, target: usize, route: Vec<u32>) -> Self {
+        Self {
+            source,
+            target,
+            route,
+            flows: Vec::new(),
+            allocator: None,
+            guarantee_bps: 0.0,
+            limit: f64::INFINITY,
+            sent: 0.0,
+            at: 0,
+            rate: 0.0,
+            marked: 0.0,
+            lost_packets: 0.0,
+            round_trip_s: 0.0,
+            sent_bytes: 0.0,
+            told: Counts::default(),
+            counts: Counts::default(),
+            window: Window::default(),
+            sums: Sums::default(),
+            used: PairUse {
+                source,
+                target,
+                guarantee_bps: 0.0,
+                limit_bps: f64::INFINITY,
+                rate_bps: 0.0,
+                marks: 0.0,
+                lost_bytes: 0.0,
+                windows: 0,
+                met: 0,
+                held: None,
+                rates_bps: Vec::new(),
+            },
+        }
+    }
+
+    pub(crate) fn push(&mut self, flow: usize, left_bytes: f64, transport: Transport) {
+        self.flows.push(Moving {
+            flow,
+            left_bytes,
+            transport,
+            rate: 0.0,
+        });
+    }
+
+    /// Decides what is sent in this step: what flows want, at most the limit. What a window holds beyond that waits before
+    /// the limiter, and overflows.
+    pub(crate) fn send(&mut self, now_s: f64, round_trip_s: f64, leaf_s: f64) {
+        self.round_trip_s = round_trip_s;
+        let mut sum = 0.0;
+        for moving in &mut self.flows {
+            moving.rate = match &moving.transport {
+                Transport::Window(window) => window.wanted(now_s, round_trip_s),
+                Transport::Constant(rate) => *rate,
+            };
+            sum += moving.rate;
+        }
+        if sum > self.limit {
+            let share = self.limit / sum;
+            let (mut waiting, mut most, mut fullest) = (0.0, 0.0, None);
+            for (place, moving) in self.flows.iter_mut().enumerate() {
+                moving.rate *= share;
+                if let Transport::Window(window) = &moving.transport {
+                    let own = window.bytes() - moving.rate * round_trip_s;
+                    waiting += own;
+                    if own > most {
+                        (most, fullest) = (own, Some(place));
+                    }
+                }
+            }
+            let room = (leaf_s * self.limit).max(10.0 * PACKET_BYTES);
+            if waiting > room
+                && let Some(place) = fullest
+                && let Transport::Window(window) = &mut self.flows[place].transport
+            {
+                window.lost(now_s, 1.0, round_trip_s + waiting / self.limit);
+            }
+            sum = self.limit;
+        }
+        (self.sent, self.rate, self.at) = (sum, sum, 0);
+        (self.marked, self.lost_packets) = (0.0, 0.0);
+    }
+
+    /// Takes what has come of it; calls `done` with each flow that is.
+    pub(crate) fn arrive(&mut self, now_s: f64, step_s: f64, draw: f64, mut done: impl FnMut(usize)) {
+        let lost_bytes = self.lost_packets * PACKET_BYTES;
+        let come = (self.rate * step_s - lost_bytes).max(0.0);
+        let share = if self.sent > 0.0 {
+            come / (self.sent * step_s)
+        } else {
+            0.0
+        };
+        self.sent_bytes += self.sent * step_s;
+        self.counts.bytes += come;
+        self.counts.lost_bytes += lost_bytes;
+        self.counts.marked_bytes += self.marked * come;
+        self.used.lost_bytes += lost_bytes;
+        self.sums.marked_bytes += self.marked * come;
+        self.count(come, step_s);
+        // The flow that lost, by what each sent.
+        let mut at = draw * self.sent;
+        let mut lost = self.lost_packets;
+        let round_trip_s = self.round_trip_s;
+        let limit = self.limit;
+        self.flows.retain_mut(|moving| {
+            at -= moving.rate;
+            if let Transport::Window(window) = &mut moving.transport {
+                let waiting_s = (window.bytes() - moving.rate * round_trip_s).max(0.0) / limit;
+                let total_s = round_trip_s + waiting_s;
+                if lost > 0.0 && at < 0.0 {
+                    window.lost(now_s, lost, total_s);
+                    lost = 0.0;
+                } else {
+                    window.acknowledged(now_s, moving.rate * step_s * share, total_s);
+                }
+            }
+            moving.left_bytes -= moving.rate * step_s * share;
+            let over = moving.left_bytes <= 0.0;
+            if over {
+                done(moving.flow);
+            }
+            !over
+        });
+    }
+
+    fn count(&mut self, come: f64, step_s: f64) {
+        let wanted = self.flows.iter().map(|moving| match &moving.transport {
+            Transport::Window(_) => f64::INFINITY,
+            Transport::Constant(rate) => *rate,
+        });
+        self.window.active += 1;
+        self.window.come_bytes += come;
+        self.window.guaranteed += self.guarantee_bps / 8.0 * step_s;
+        self.window.wanted += wanted.sum::<f64>() * step_s;
+        self.sums.steps += 1.0;
+        self.sums.guarantee_bps += self.guarantee_bps;
+        self.sums.limit_bps += self.limit * 8.0;
+        self.sums.come_bytes += come;
+    }
+
+    /// The `number`th window of so many steps is over.
+    pub(crate) fn judge(&mut self, number: usize, steps: u32, window_s: f64) {
+        let window = std::mem::take(&mut self.window);
+        if window.active == 0 {
+            return;
+        }
+        self.used.rates_bps.resize(number, 0.0);
+        self.used.rates_bps.push(window.come_bytes * 8.0 / window_s);
+        if window.active == steps {
+            self.used.windows += 1;
+            let wanted = window.guaranteed.min(window.wanted);
+            self.used.met += u32::from(window.come_bytes >= MET * wanted);
+        }
+    }
+
+    pub(crate) fn into_use(mut self, step_s: f64) -> PairUse {
+        let count = self.sums.steps.max(1.0);
+        self.used.guarantee_bps = self.sums.guarantee_bps / count;
+        self.used.limit_bps = self.sums.limit_bps / count;
+        self.used.rate_bps = self.sums.come_bytes * 8.0 / (count * step_s);
+        self.used.marks = self.sums.marked_bytes / self.sums.come_bytes.max(1.0);
+        self.used
+    }
+}

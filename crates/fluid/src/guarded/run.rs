@@ -1,0 +1,504 @@
+//! The loop over steps.
+
+use std::collections::BTreeMap;
+
+use gavotte_limiter::{Allocator, End, Feedback, Offer};
+use gavotte_net::{check_length, check_value};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt, SeedableRng};
+
+use super::hosts::{Agent, Hose, share_tenants};
+use super::pair::Pair;
+use super::port::Port;
+use super::transport::{Transport, Window};
+use super::{Guarded, Guarding, Method, PairUse};
+use crate::error::FluidError;
+use crate::outcome::{LinkUse, Outcome};
+use crate::platform::{LinkId, Platform};
+use crate::workload::Workload;
+
+/// Runs flows of hosts with guarantees until all are done or `workload.until_s`.
+///
+/// Caps of flows are what applications send at most. Order and background are not taken: list all flows with their starts.
+///
+/// # Errors
+/// [`FluidError`] naming the first thing that makes no sense.
+pub fn simulate_guarded(
+    platform: &dyn Platform,
+    workload: &Workload<'_>,
+    guarding: &Guarding<'_>,
+) -> Result<Guarded, FluidError> {
+    workload.check(platform.host_count())?;
+    if workload.order.is_some() || !workload.background.is_empty() {
+        return Err(FluidError::Table(
+            "guarantees are simulated for flows that are all listed; leave out order and background".into(),
+        ));
+    }
+    check_length("the hoses", guarding.hoses.len(), platform.host_count())?;
+    let flows = workload.flows.len();
+    check_length("the column `udp`", guarding.udp.map_or(flows, <[bool]>::len), flows)?;
+    for (what, value) in [("the step", guarding.step_s), ("the window", guarding.window_s)] {
+        check_value(
+            || what.into(),
+            value,
+            value > 0.0 && value <= 10.0,
+            "above zero and at most 10 s",
+        )?;
+    }
+    let mut run = Run::new(platform, workload, guarding);
+    run.go();
+    Ok(run.into_guarded())
+}
+
+/// Ports that any way passes at most.
+const MOST_LEVELS: usize = 32;
+
+struct Run<'a> {
+    platform: &'a dyn Platform,
+    workload: &'a Workload<'a>,
+    guarding: &'a Guarding<'a>,
+    random: Xoshiro256PlusPlus,
+    now_s: f64,
+    steps: u64,
+    /// Flows by start, the last first, and the pair of each flow.
+    due: Vec<usize>,
+    pair_of: Vec<usize>,
+    left: usize,
+    pairs: Vec<Pair>,
+    active: Vec<usize>,
+    /// By host: pairs that it sends, and that it receives.
+    out: Vec<Vec<usize>>,
+    into: Vec<Vec<usize>>,
+    agents: BTreeMap<usize, Agent>,
+    tenants_s: f64,
+    /// Ports with the links that they are, `None` for limits of hosts and tenants; and how far down any way each is.
+    ports: Vec<Port>,
+    links: Vec<Option<LinkId>>,
+    levels: Vec<usize>,
+    by_level: Vec<Vec<u32>>,
+    level_count: usize,
+    /// To whom, which end of the pair that is, from whom.
+    offers: Vec<(usize, End, usize, Offer)>,
+    outcome: Outcome,
+}
+
+impl<'a> Run<'a> {
+    fn new(platform: &'a dyn Platform, workload: &'a Workload<'a>, guarding: &'a Guarding<'a>) -> Self {
+        let flows = &workload.flows;
+        let mut due: Vec<usize> = (0..flows.len()).collect();
+        due.sort_by(|&a, &b| flows.start_s[b].total_cmp(&flows.start_s[a]).then(b.cmp(&a)));
+        let mut run = Self {
+            platform,
+            workload,
+            guarding,
+            random: Xoshiro256PlusPlus::seed_from_u64(workload.seed),
+            now_s: 0.0,
+            steps: 0,
+            due,
+            pair_of: Vec::new(),
+            left: flows.len(),
+            pairs: Vec::new(),
+            active: Vec::new(),
+            out: vec![Vec::new(); platform.host_count()],
+            into: vec![Vec::new(); platform.host_count()],
+            agents: BTreeMap::new(),
+            tenants_s: 0.0,
+            ports: Vec::new(),
+            links: Vec::new(),
+            levels: Vec::new(),
+            by_level: Vec::new(),
+            level_count: 0,
+            offers: Vec::new(),
+            outcome: Outcome {
+                start_s: flows.start_s.to_vec(),
+                finish_s: vec![f64::NAN; flows.len()],
+                holder: vec![None; flows.len()],
+                ..Outcome::default()
+            },
+        };
+        run.wire();
+        if guarding.method != Method::None {
+            for (host, hose) in guarding.hoses.iter().enumerate() {
+                if hose.egress_bps > 0.0 || hose.ingress_bps > 0.0 {
+                    let phase = run.random.random();
+                    run.agents.insert(host, Agent::new(hose, &guarding.parameters, phase));
+                }
+            }
+        }
+        run
+    }
+
+    /// Pairs with their ways over ports.
+    fn wire(&mut self) {
+        let flows = &self.workload.flows;
+        let mut places = BTreeMap::new();
+        let mut numbers: BTreeMap<(LinkId, usize), u32> = BTreeMap::new();
+        let mut route = Vec::new();
+        for flow in 0..flows.len() {
+            let (source, target) = (flows.source[flow] as usize, flows.target[flow] as usize);
+            let place = *places.entry((source, target)).or_insert(self.pairs.len());
+            self.pair_of.push(place);
+            if place < self.pairs.len() {
+                continue;
+            }
+            route.clear();
+            self.platform.route(source, target, place as u64, &mut route);
+            let limits = self.limits(source, target);
+            let rated = |link: &LinkId| (Some(*link), 0, self.platform.rate(*link).bytes_per_s());
+            let [sending, receiving] = limits.map(IntoIterator::into_iter);
+            let way: Vec<(Option<LinkId>, usize, f64)> =
+                sending.chain(route.iter().map(rated)).chain(receiving).collect();
+            let mut ports = Vec::with_capacity(way.len());
+            for (link, key, rate) in way {
+                if !rate.is_finite() || source == target {
+                    continue;
+                }
+                let next = self.ports.len() as u32;
+                let number = *numbers.entry((link.unwrap_or(LinkId(u64::MAX)), key)).or_insert(next);
+                if number == next {
+                    self.ports.push(Port::new(rate, &self.guarding.queues));
+                    self.links.push(link);
+                    self.levels.push(0);
+                }
+                ports.push(number);
+            }
+            self.pairs.push(Pair::new(source, target, ports));
+            self.out[source].push(place);
+            self.into[target].push(place);
+        }
+        for _ in 0..MOST_LEVELS {
+            for pair in &self.pairs {
+                for two in pair.route.windows(2) {
+                    let least = self.levels[two[0] as usize] + 1;
+                    let next = &mut self.levels[two[1] as usize];
+                    *next = (*next).max(least).min(MOST_LEVELS - 1);
+                }
+            }
+        }
+        self.level_count = self.levels.iter().max().map_or(0, |most| most + 1);
+        self.by_level = vec![Vec::new(); self.level_count];
+        for (port, &level) in self.levels.iter().enumerate() {
+            self.by_level[level].push(port as u32);
+        }
+    }
+
+    /// Limits of hosts and tenants on a way, as ports before and behind the network: a key and bytes a second.
+    fn limits(&self, source: usize, target: usize) -> [Vec<(Option<LinkId>, usize, f64)>; 2] {
+        let (hoses, tenants) = (self.guarding.hoses, self.guarding.tenants);
+        let of = |host: usize, side: usize, most: fn(&Hose) -> f64| {
+            let mut list = vec![(None, 4 * host + side, most(&hoses[host]) / 8.0)];
+            let own = tenants
+                .iter()
+                .enumerate()
+                .filter(|(_, tenant)| tenant.hosts.contains(&host));
+            list.extend(own.map(|(number, tenant)| (None, 4 * number + 2 + side, most(&tenant.hose) / 8.0)));
+            list
+        };
+        if self.guarding.method == Method::None {
+            return [Vec::new(), Vec::new()];
+        }
+        [
+            of(source, 0, |hose| hose.egress_limit_bps),
+            of(target, 1, |hose| hose.ingress_limit_bps),
+        ]
+    }
+
+    fn go(&mut self) {
+        let Guarding { step_s, window_s, .. } = *self.guarding;
+        let a_window = (window_s / step_s).round().max(1.0) as u32;
+        while self.left > 0 && self.now_s < self.workload.until_s {
+            self.start();
+            if self.active.is_empty() {
+                // Nothing to send until the next start: skip whole windows.
+                let next_s = self
+                    .due
+                    .last()
+                    .map_or(f64::INFINITY, |&flow| self.workload.flows.start_s[flow]);
+                let next_s = next_s.min(self.workload.until_s);
+                let skipped = ((next_s - self.now_s) / window_s).floor().max(0.0) as u64 * u64::from(a_window);
+                self.steps += skipped;
+                self.now_s = self.steps as f64 * step_s;
+            }
+            self.take_turns();
+            self.step();
+            self.steps += 1;
+            self.now_s = self.steps as f64 * step_s;
+            if self.steps.is_multiple_of(u64::from(a_window)) {
+                let number = (self.steps / u64::from(a_window)) as usize - 1;
+                for pair in &mut self.pairs {
+                    pair.judge(number, a_window, window_s);
+                }
+            }
+        }
+    }
+
+    /// Starts the flows that are due.
+    fn start(&mut self) {
+        let flows = &self.workload.flows;
+        while let Some(&flow) = self.due.last()
+            && flows.start_s[flow] <= self.now_s
+        {
+            self.due.pop();
+            self.outcome.events += 1;
+            let place = self.pair_of[flow];
+            if flows.bytes[flow] == 0 || flows.source[flow] == flows.target[flow] {
+                self.outcome.finish_s[flow] = flows.start_s[flow];
+                self.left -= 1;
+                continue;
+            }
+            if self.pairs[place].flows.is_empty() {
+                self.active.push(place);
+                self.open(place);
+            }
+            let most = flows.cap_bps(flow) / 8.0;
+            let constant = self.guarding.udp.is_some_and(|udp| udp[flow]);
+            let transport = if constant {
+                Transport::Constant(most.min(1e12))
+            } else {
+                Transport::Window(Window::new(self.now_s, most))
+            };
+            self.pairs[place].push(flow, flows.bytes[flow] as f64, transport);
+        }
+    }
+
+    /// Gives a pair its limiter.
+    fn open(&mut self, place: usize) {
+        let now_s = self.now_s;
+        let pair = &mut self.pairs[place];
+        let hose = &self.guarding.hoses[pair.source];
+        let Some(agent) = self.agents.get_mut(&pair.source).filter(|_| hose.egress_bps > 0.0) else {
+            return;
+        };
+        agent.sending.observe(pair.target, 0, pair.limit * 8.0);
+        let guarantee_bps = agent.sending.guarantee_bps(pair.target, now_s).unwrap_or(0.0);
+        let rules = &self.guarding.parameters.allocation;
+        let start_bps = rules.start * agent.sending.hose_bps();
+        let ceiling_bps = hose.egress_limit_bps;
+        let allocator = Allocator::new(now_s, guarantee_bps, start_bps, ceiling_bps, rules);
+        pair.guarantee_bps = guarantee_bps;
+        pair.limit = match self.guarding.method {
+            Method::Static => allocator.fallback_bps(),
+            _ => allocator.limit_bps(now_s),
+        } / 8.0;
+        pair.allocator = Some(allocator);
+    }
+
+    /// Lets each agent count, tell, divide and allocate when its time has come.
+    fn take_turns(&mut self) {
+        let now_s = self.now_s;
+        let parameters = &self.guarding.parameters;
+        let due = self.agents.iter().filter(|(_, agent)| agent.next_s <= now_s);
+        let hosts: Vec<usize> = due.map(|(&host, _)| host).collect();
+        for host in hosts {
+            self.report(host);
+            self.divide(host);
+            self.allocate(host);
+        }
+        if self.tenants_s <= now_s && !self.agents.is_empty() && !self.guarding.tenants.is_empty() {
+            let elapsed_s = now_s - self.tenants_s + parameters.partition.period_s;
+            self.tenants_s = now_s + parameters.partition.period_s;
+            share_tenants(
+                self.guarding.tenants,
+                self.guarding.hoses,
+                &mut self.agents,
+                elapsed_s,
+                parameters,
+            );
+        }
+    }
+
+    /// Counts what a host sent and received, and tells its sources.
+    fn report(&mut self, host: usize) {
+        let rules = &self.guarding.parameters.allocation;
+        let agent = self.agents.get_mut(&host).expect("it has a turn");
+        for &place in &self.into[host] {
+            let pair = &mut self.pairs[place];
+            let counts = std::mem::take(&mut pair.counts);
+            if counts.bytes + counts.lost_bytes > 0.0 {
+                agent.arrivals.note(place, counts);
+                agent.receiving.observe(pair.source, counts.bytes as u64, f64::INFINITY);
+                agent.received_bytes += counts.bytes;
+            }
+        }
+        for &place in &self.out[host] {
+            let pair = &self.pairs[place];
+            if pair.sent_bytes > 0.0 {
+                agent
+                    .sending
+                    .observe(pair.target, pair.sent_bytes as u64, pair.limit * 8.0);
+                agent.sent_bytes += pair.sent_bytes;
+            }
+        }
+        let pairs = &self.pairs;
+        let report = agent.report(rules.pooled_loss, self.now_s, |place| pairs[place].source);
+        for (place, counts) in report {
+            let told = &mut self.pairs[place].told;
+            told.bytes += counts.bytes;
+            told.lost_bytes += counts.lost_bytes;
+            told.marked_bytes += counts.marked_bytes;
+        }
+    }
+
+    /// Sets the limits of the pairs that a host sends.
+    fn allocate(&mut self, host: usize) {
+        let (now_s, rules, method) = (self.now_s, &self.guarding.parameters.allocation, self.guarding.method);
+        let agent = self.agents.get_mut(&host).expect("it has a turn");
+        let elapsed_s = now_s - agent.turned_s;
+        (agent.turned_s, agent.next_s) = (now_s, (agent.next_s + rules.period_s).max(now_s));
+        for &place in &self.out[host] {
+            let pair = &mut self.pairs[place];
+            let bytes = std::mem::take(&mut pair.sent_bytes);
+            let Some(allocator) = &mut pair.allocator else {
+                continue;
+            };
+            let guarantee_bps = agent
+                .sending
+                .guarantee_bps(pair.target, now_s)
+                .unwrap_or(pair.guarantee_bps);
+            if method != Method::Seawall {
+                pair.guarantee_bps = guarantee_bps;
+            }
+            let told = std::mem::take(&mut pair.told);
+            let feedback = Feedback {
+                rate_bps: bytes * 8.0 / elapsed_s.max(self.guarding.step_s),
+                lost_bytes: told.lost_bytes,
+                marked_bytes: told.marked_bytes,
+                bytes: told.bytes,
+            };
+            let limit_bps = allocator.feedback(now_s, &feedback, pair.guarantee_bps);
+            pair.limit = if method == Method::Static {
+                allocator.fallback_bps()
+            } else {
+                limit_bps
+            } / 8.0;
+            pair.used.held = Some(allocator.held(now_s));
+        }
+    }
+
+    /// Divides both hoses of a host and tells the other ends.
+    fn divide(&mut self, host: usize) {
+        let now_s = self.now_s;
+        let agent = self.agents.get_mut(&host).expect("it has a turn");
+        let Hose {
+            egress_bps,
+            ingress_bps,
+            ..
+        } = self.guarding.hoses[host];
+        if egress_bps > 0.0 && agent.sending.is_due(now_s) {
+            for share in agent.sending.partition(now_s) {
+                if self.guarding.method == Method::Seawall {
+                    let own = self.out[host]
+                        .iter()
+                        .find(|&&place| self.pairs[place].target == share.peer);
+                    if let Some(&place) = own {
+                        self.pairs[place].guarantee_bps = share.share_bps;
+                    }
+                }
+                self.offers.push((share.peer, End::Target, host, share.offer()));
+            }
+        }
+        if ingress_bps > 0.0 && agent.receiving.is_due(now_s) {
+            let shares = agent.receiving.partition(now_s);
+            self.offers.extend(
+                shares
+                    .iter()
+                    .map(|share| (share.peer, End::Source, host, share.offer())),
+            );
+        }
+        for (peer, end, from, offer) in self.offers.drain(..) {
+            if let Some(agent) = self.agents.get_mut(&peer) {
+                let hearing = match end {
+                    End::Source => &mut agent.sending,
+                    End::Target => &mut agent.receiving,
+                };
+                hearing.hear(from, now_s, offer);
+            }
+        }
+    }
+
+    /// Moves bytes for one step.
+    fn step(&mut self) {
+        let Guarding { step_s, queues, .. } = *self.guarding;
+        let now_s = self.now_s;
+        for &place in &self.active {
+            let pair = &mut self.pairs[place];
+            let waits_s: f64 = pair.route.iter().map(|&port| self.ports[port as usize].wait_s()).sum();
+            pair.send(now_s, queues.round_trip_s + waits_s, queues.leaf_s);
+        }
+        for level in 0..self.level_count {
+            for &place in &self.active {
+                let pair = &self.pairs[place];
+                if let Some(&port) = pair.route.get(pair.at)
+                    && self.levels[port as usize] == level
+                {
+                    self.ports[port as usize].arriving += pair.rate;
+                }
+            }
+            for &port in &self.by_level[level] {
+                let port = &mut self.ports[port as usize];
+                let draw = self.random.random();
+                port.step(step_s, draw);
+                port.drawn = self.random.random();
+            }
+            for &place in &self.active {
+                let pair = &mut self.pairs[place];
+                let Some(&number) = pair.route.get(pair.at) else {
+                    continue;
+                };
+                if self.levels[number as usize] != level {
+                    continue;
+                }
+                let port = &mut self.ports[number as usize];
+                if port.lost_packets > 0.0 && port.arrived > 0.0 {
+                    // Of the packets lost, each pair has those between its two marks on a line; where that begins is random.
+                    let before = port.drawn.floor();
+                    port.drawn += port.lost_packets * pair.rate / port.arrived;
+                    pair.lost_packets += port.drawn.floor() - before;
+                }
+                pair.marked = 1.0 - (1.0 - pair.marked) * (1.0 - port.marked);
+                pair.rate *= port.passed;
+                pair.at += 1;
+            }
+        }
+        let (finish_s, left, events) = (&mut self.outcome.finish_s, &mut self.left, &mut self.outcome.events);
+        for &place in &self.active {
+            let draw = self.random.random();
+            self.pairs[place].arrive(now_s, step_s, draw, |flow| {
+                finish_s[flow] = now_s + step_s;
+                *left -= 1;
+                *events += 1;
+            });
+        }
+        let pairs = &mut self.pairs;
+        self.active.retain(|&place| {
+            let goes_on = !pairs[place].flows.is_empty();
+            if !goes_on {
+                pairs[place].allocator = None;
+                pairs[place].limit = f64::INFINITY;
+            }
+            goes_on
+        });
+    }
+
+    fn into_guarded(mut self) -> Guarded {
+        let uses = self.ports.iter().zip(&self.links).filter_map(|(port, link)| {
+            let link = (*link)?;
+            Some(LinkUse {
+                link,
+                rate: self.platform.rate(link),
+                bytes: port.carried_bytes,
+                busy_s: port.busy_s,
+            })
+        });
+        self.outcome.links = uses.collect();
+        self.outcome.links.sort_unstable_by_key(|used| used.link);
+        self.outcome.end_s = self.now_s;
+        let step_s = self.guarding.step_s;
+        let mut pairs: Vec<PairUse> = self.pairs.into_iter().map(|pair| pair.into_use(step_s)).collect();
+        pairs.sort_by_key(|pair| (pair.source, pair.target));
+        Guarded {
+            outcome: self.outcome,
+            pairs,
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Flows of hosts with bandwidth guarantees.
+
+use gavotte_fluid::{
+    Flows, FluidError, Guarded, Guarding, Hose, Method, Order, Protection, Queues, Tenant, Topology, TopologyParts,
+    Workload, simulate_guarded,
+};
+use gavotte_net::BitsPerSec;
+use proptest::prelude::*;
+
+const GIGABIT: f64 = 1e9;
+
+/// A flow: source, target, bytes, start, cap in bit/s, and whether it is UDP.
+type Flow = (u32, u32, u64, f64, f64, bool);
+
+/// Hosts on two racks at 1 Gbit/s each, the first half on one; 1 Gbit/s between the racks.
+fn topology(hosts: usize) -> Topology {
+    let rate = BitsPerSec::new(GIGABIT).expect("above zero");
+    Topology::new(TopologyParts::racks(hosts, 2, rate, rate)).expect("a tree")
+}
+
+fn hoses(count: usize, bps: f64) -> Vec<Hose> {
+    let hose = Hose {
+        egress_bps: bps,
+        ingress_bps: bps,
+        ..Hose::NONE
+    };
+    vec![hose; count]
+}
+
+fn run(topology: &Topology, flows: &[Flow], hoses: &[Hose], tenants: &[Tenant], name: &str, until_s: f64) -> Guarded {
+    let known = Protection::named(name).expect("a protection");
+    let column = |of: fn(&Flow) -> f64| flows.iter().map(of).collect::<Vec<f64>>();
+    let (start_s, cap_bps) = (column(|flow| flow.3), column(|flow| flow.4));
+    let source: Vec<u32> = flows.iter().map(|flow| flow.0).collect();
+    let target: Vec<u32> = flows.iter().map(|flow| flow.1).collect();
+    let bytes: Vec<u64> = flows.iter().map(|flow| flow.2).collect();
+    let udp: Vec<bool> = flows.iter().map(|flow| flow.5).collect();
+    let columns = Flows {
+        source: &source,
+        target: &target,
+        bytes: &bytes,
+        start_s: &start_s,
+        cap_bps: Some(&cap_bps),
+        ..Flows::default()
+    };
+    let workload = Workload {
+        until_s,
+        seed: 7,
+        ..Workload::new(columns)
+    };
+    let guarding = Guarding {
+        hoses,
+        tenants,
+        method: known.method,
+        parameters: known.parameters,
+        queues: Queues {
+            drain: known.drain,
+            ..Queues::default()
+        },
+        udp: Some(&udp),
+        step_s: 0.001,
+        window_s: 0.2,
+    };
+    simulate_guarded(topology, &workload, &guarding).expect("sound input")
+}
+
+fn bulk(source: u32, target: u32) -> Flow {
+    (source, target, 1 << 40, 0.0, f64::INFINITY, false)
+}
+
+/// The mean of what a pair got from two seconds on, bit/s.
+fn later(done: &Guarded, source: usize, target: usize) -> f64 {
+    let of = |pair: &&gavotte_fluid::PairUse| (pair.source, pair.target) == (source, target);
+    let rates = &done.pairs.iter().find(of).expect("a pair").rates_bps[10..];
+    rates.iter().sum::<f64>() / rates.len() as f64
+}
+
+/// X (host 0) sends to Z (host n + 1), and n hosts beside X send to Y (host n + 2), all over one link.
+fn many_to_one(senders: u32, name: &str) -> (f64, f64) {
+    let hosts = 2 * (senders as usize + 1);
+    let (z, y) = (senders + 1, senders + 2);
+    let mut flows = vec![bulk(0, z)];
+    flows.extend((1..=senders).map(|sender| bulk(sender, y)));
+    let done = run(&topology(hosts), &flows, &hoses(hosts, 450e6), &[], name, 6.0);
+    let others = (1..=senders)
+        .map(|sender| later(&done, sender as usize, y as usize))
+        .sum();
+    (later(&done, 0, z as usize), others)
+}
+
+#[test]
+fn one_keeps_its_guarantee_beside_many() {
+    for name in ["ecn", "loss", "static"] {
+        let (own, others) = many_to_one(50, name);
+        assert!(own > 0.95 * 450e6, "{name}: {own}");
+        assert!(own + others > 0.88e9, "{name}: {own} and {others}");
+    }
+    let (own, _) = many_to_one(50, "none");
+    assert!(own < 100e6, "none: {own}");
+}
+
+#[test]
+fn udp_above_its_guarantee_does_not_push_tcp_below_its_own() {
+    let flows = [bulk(0, 2), (1, 3, 1 << 40, 0.0, 1.2e9, true)];
+    for (name, least) in [("ecn", 441e6), ("loss", 420e6), ("static", 441e6)] {
+        let done = run(&topology(4), &flows, &hoses(4, 450e6), &[], name, 6.0);
+        let own = later(&done, 0, 2);
+        assert!(own > least, "{name}: {own}");
+    }
+}
+
+#[test]
+fn a_limit_is_kept_and_a_tenant_shares_what_is_its_own() {
+    let mut limited = hoses(4, 100e6);
+    limited[0].egress_limit_bps = 200e6;
+    let done = run(&topology(4), &[bulk(0, 2)], &limited, &[], "ecn", 4.0);
+    let own = later(&done, 0, 2);
+    assert!((150e6..=201e6).contains(&own), "{own}");
+
+    // Hosts 0 and 1 together have 400 Mbit/s; only 0 sends, beside others that are static, too.
+    let tenant = Tenant {
+        hosts: vec![0, 1],
+        hose: Hose {
+            egress_bps: 400e6,
+            ingress_bps: 200e6,
+            ..Hose::NONE
+        },
+    };
+    let mut wide = hoses(4, 100e6);
+    wide[2].ingress_bps = 900e6;
+    let rate = |tenants: &[Tenant]| later(&run(&topology(4), &[bulk(0, 2)], &wide, tenants, "static", 4.0), 0, 2);
+    assert!((rate(&[]) - 100e6).abs() < 5e6);
+    assert!(rate(&[tenant]) > 250e6);
+}
+
+#[test]
+fn a_short_flow_is_done_as_soon_as_without_guarantees() {
+    let flows = [(0, 2, 20_000, 0.5, f64::INFINITY, false)];
+    let took_s = |name| {
+        run(&topology(4), &flows, &hoses(4, 100e6), &[], name, 5.0)
+            .outcome
+            .finish_s[0]
+            - 0.5
+    };
+    assert!(took_s("ecn") <= took_s("none") + 0.001);
+}
+
+#[test]
+fn the_same_seed_gives_the_same() {
+    let flows = [bulk(0, 2), bulk(1, 3), (1, 2, 3_000_000, 0.3, f64::INFINITY, false)];
+    let once = || run(&topology(4), &flows, &hoses(4, 300e6), &[], "loss", 3.0);
+    let (first, second) = (once(), once());
+    assert_eq!(first.pairs, second.pairs);
+    assert_eq!(first.outcome.links, second.outcome.links);
+}
+
+#[test]
+fn an_order_is_not_taken() {
+    let order = Order::none(0);
+    let known = Protection::named("ecn").expect("a protection");
+    let guarding = Guarding {
+        hoses: &hoses(2, 1e6),
+        tenants: &[],
+        method: Method::Static,
+        parameters: known.parameters,
+        queues: Queues::default(),
+        udp: None,
+        step_s: 0.001,
+        window_s: 0.2,
+    };
+    let workload = Workload {
+        order: Some(&order),
+        ..Workload::new(Flows::default())
+    };
+    let told = simulate_guarded(&topology(2), &workload, &guarding);
+    assert!(matches!(told, Err(FluidError::Table(_))));
+    let guarding = Guarding { hoses: &[], ..guarding };
+    assert!(simulate_guarded(&topology(2), &Workload::new(Flows::default()), &guarding).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// All that is sent arrives once, nothing sooner than its links can carry it, and no link carries more than its rate.
+    #[test]
+    fn bytes_are_conserved(
+        flows in prop::collection::vec((0_u32..6, 0_u32..6, 1_u64..4_000_000, 0.0_f64..0.5), 1..20),
+        name in prop::sample::select(vec!["none", "static", "seawall", "elasticswitch-loss", "loss", "ecn"]),
+    ) {
+        let flows: Vec<Flow> = flows.into_iter().map(|(s, t, bytes, at)| (s, t, bytes, at, f64::INFINITY, false)).collect();
+        let done = run(&topology(6), &flows, &hoses(6, 100e6), &[], name, 60.0);
+        for (flow, finish_s) in flows.iter().zip(&done.outcome.finish_s) {
+            prop_assert!(finish_s.is_finite());
+            let least_s = if flow.0 == flow.1 { 0.0 } else { flow.2 as f64 * 8.0 / GIGABIT };
+            prop_assert!(*finish_s >= flow.3 + least_s - 0.001);
+        }
+        for link in &done.outcome.links {
+            prop_assert!(link.bytes <= link.rate.bytes_per_s() * done.outcome.end_s * (1.0 + 1e-9));
+        }
+        let wanted: f64 = flows.iter().filter(|flow| flow.0 != flow.1).map(|flow| flow.2 as f64).sum();
+        let come: f64 = done.pairs.iter().filter(|pair| pair.source != pair.target).map(|pair| {
+            pair.rates_bps.iter().sum::<f64>() * 0.2 / 8.0
+        }).sum();
+        // The window under way at the end is not among them.
+        prop_assert!(come <= wanted + 200_000.0 * flows.len() as f64, "{come} of {wanted}");
+    }
+}

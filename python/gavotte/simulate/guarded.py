@@ -1,0 +1,216 @@
+"""Flows of hosts with bandwidth guarantees: TCP windows, queues that mark and drop, and the agents' own limiters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gavotte import _core
+from gavotte.errors import GavotteError
+from gavotte.formats.guarantee import Guarantee, HostGuarantee, Tenant
+from gavotte.formats.names import unknown_host
+from gavotte.formats.network import Network
+from gavotte.formats.topology import Topology
+from gavotte.simulate.flows import Floats, Flows
+from gavotte.simulate.platform import build_platform, host_names
+from gavotte.simulate.simulating import Simulation, told
+from gavotte.tables import Tabular
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+
+PROTECTIONS = tuple(_core.protections())
+"""Ways to protect hosts from each other; `loss` and `ecn` are Gavotte's, as a Guarantee's mode says."""
+
+STEP_S = 0.001
+WINDOW_S = 0.2
+
+WHY = {
+    "lost": "packets are lost on the way",
+    "marked": "a link on the way is full",
+    "holding": "it waits after congestion",
+    "growing": "its flows send less than they may",
+    "unused": "its flows send less than they may",
+    "ceiling": "it has the most that it may have",
+    "silent": "its receiver is silent",
+    "": "nothing limits others",
+}
+"""What held a pair that did not get its guarantee."""
+
+
+@dataclass(frozen=True)
+class PairGuard(Tabular):
+    """What a pair of hosts was guaranteed and got, in wire bit/s.
+
+    Attributes:
+        source: sending host.
+        target: receiving host.
+        guarantee_bps: mean while it had something to send; 0 = none.
+        limit_bps: mean limit; inf = none.
+        rate_bps: mean of what arrived.
+        met: share of windows in which it had 95 % of its guarantee, or of what it sent if that is less; of those in
+            which it had something to send all the time. NaN = there was none.
+        marks: share of its bytes that was marked.
+        lost_bytes: what was lost on the way.
+        held: what decided its limit last: lost, marked, holding, growing, unused, ceiling, silent; empty = no limiter.
+        rates_bps: (W,) what arrived in each window from time 0 on.
+    """
+
+    source: str
+    target: str
+    guarantee_bps: float
+    limit_bps: float
+    rate_bps: float
+    met: float
+    marks: float
+    lost_bytes: float
+    held: str
+    rates_bps: Floats
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One row a window: source, target, rate_bps."""
+        return [{"source": self.source, "target": self.target, "rate_bps": float(rate)} for rate in self.rates_bps]
+
+
+@dataclass(frozen=True)
+class HostGuard:
+    """Whether a host had what it was guaranteed.
+
+    Attributes:
+        host: its name.
+        met: the least `PairGuard.met` of its pairs; NaN = none had anything to send for a whole window.
+        why: where that is below 1, which pair and what held it.
+    """
+
+    host: str
+    met: float
+    why: str
+
+
+@dataclass(frozen=True)
+class GuardedSimulation:
+    """What a simulation with guarantees tells.
+
+    Attributes:
+        simulation: as of any simulation; bytes and rates of its links count as the flows' bytes do.
+        pairs: pairs of hosts that ever sent, by source and target.
+        hosts: hosts with a guarantee.
+        protection: how they were protected.
+        window_s: what guarantees are judged over.
+    """
+
+    simulation: Simulation
+    pairs: list[PairGuard]
+    hosts: list[HostGuard]
+    protection: str
+    window_s: float
+
+
+def simulate_guarded(
+    network: Topology | Network,
+    flows: Flows,
+    guarantee: Guarantee,
+    *,
+    protection: str | None = None,
+    parameters: Mapping[str, float] | None = None,
+    until_s: float = math.inf,
+    payload_share: float = 1.0,
+    step_s: float = STEP_S,
+    window_s: float = WINDOW_S,
+    seed: int = 0,
+) -> GuardedSimulation:
+    """Runs flows over a network whose hosts have bandwidth guarantees, in steps of time.
+
+    Each pair of hosts sends through a limiter, which the agents' own code moves every 15 ms by what its receiver
+    counted. TCP flows have windows that grow and shrink as CUBIC's do; queues drop, and with marks phantom queues mark.
+
+    Args:
+        network: hosts and what joins them.
+        flows: what to send; their caps are what applications send at most.
+        guarantee: hoses of hosts, tenants and the mode.
+        protection: one of `PROTECTIONS`; None = as the Guarantee's mode says.
+        parameters: constants of partitioning and allocation to change, by their names in crate `limiter`.
+        until_s: stop here even if flows are left.
+        payload_share: as in `simulate`; guarantees are wire rates, of which the flows' bytes have this share. Of a
+            Network, whose rates are goodput, they always have `GOODPUT_PER_WIRE`.
+        step_s: time from one state of the network to the next.
+        window_s: what guarantees are judged over.
+        seed: decides when agents take turns and which packets are lost.
+
+    Raises:
+        GavotteError: naming what makes no sense.
+    """
+    if not 0 < payload_share <= 1:
+        raise GavotteError(f"payload_share is {payload_share}", hint="use a share above 0 and at most 1")
+    names = host_names(network)
+    at = {name: place for place, name in enumerate(names)}
+    for host in guarantee.hosts:
+        if host not in at:
+            raise unknown_host(host, names, "the network")
+    share = GOODPUT_PER_WIRE if isinstance(network, Network) else payload_share
+    none = (0.0, 0.0, math.inf, math.inf)
+    own = {entry.host: _hose(entry, share) for entry in guarantee.guarantee}
+    tenants = [([at[host] for host in tenant.hosts], _tenant(guarantee, tenant, share)) for tenant in guarantee.tenant]
+    chosen = guarantee.mode if protection is None else protection
+    platform = build_platform(network, payload_share, seed)
+    try:
+        done = platform.simulate_guarded(
+            flows,
+            hoses=[own.get(name, none) for name in names],
+            tenants=tenants,
+            protection=chosen,
+            parameters=dict(parameters or {}),
+            udp=flows.udp,
+            until_s=until_s,
+            seed=seed,
+            step_s=step_s,
+            window_s=window_s,
+        )
+    except (ValueError, TypeError, OverflowError) as error:
+        raise GavotteError(str(error)) from None
+    pairs = [
+        PairGuard(
+            source=names[done.source[row]],
+            target=names[done.target[row]],
+            guarantee_bps=done.guarantee_bps[row] / share,
+            limit_bps=done.limit_bps[row] / share,
+            rate_bps=done.rate_bps[row] / share,
+            met=done.met[row] / done.windows[row] if done.windows[row] else math.nan,
+            marks=done.marks[row],
+            lost_bytes=done.lost_bytes[row],
+            held=done.held[row],
+            rates_bps=done.rates_bps[row] / share,
+        )
+        for row in range(len(done.source))
+    ]
+    return GuardedSimulation(
+        simulation=told(done.simulated, seed),
+        pairs=pairs,
+        hosts=[_judged(host, pairs) for host in guarantee.hosts],
+        protection=chosen,
+        window_s=window_s,
+    )
+
+
+def _hose(entry: HostGuarantee, share: float) -> tuple[float, float, float, float]:
+    least = ((entry.egress or 0.0) * share, (entry.ingress or 0.0) * share)
+    return (*least, (entry.egress_limit or math.inf) * share, (entry.ingress_limit or math.inf) * share)
+
+
+def _tenant(guarantee: Guarantee, tenant: Tenant, share: float) -> tuple[float, float, float, float]:
+    egress, ingress = (
+        (guarantee.sum_bps(direction, tenant.hosts) if total is None else total) * share
+        for direction, total in (("egress", tenant.egress), ("ingress", tenant.ingress))
+    )
+    return (egress, ingress, (tenant.egress_limit or math.inf) * share, (tenant.ingress_limit or math.inf) * share)
+
+
+def _judged(host: str, pairs: list[PairGuard]) -> HostGuard:
+    own = [
+        pair for pair in pairs if host in (pair.source, pair.target) and pair.guarantee_bps and not math.isnan(pair.met)
+    ]
+    if not own:
+        return HostGuard(host, math.nan, "")
+    worst = min(own, key=lambda pair: pair.met)
+    why = f"{worst.source} to {worst.target}: {WHY[worst.held]}" if worst.met < 1 else ""
+    return HostGuard(host, worst.met, why)

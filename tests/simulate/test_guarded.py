@@ -1,0 +1,153 @@
+"""`gavotte simulate --guarantee`: guarantees kept in the simulator, and what it tells of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests import builders, shell
+
+from gavotte.errors import GavotteError
+from gavotte.formats.guarantee import FORMAT, Guarantee
+from gavotte.formats.topology import Topology
+from gavotte.simulate import PROTECTIONS, Flows, simulate_guarded
+
+HOSTS = ["x", "t", "z", "w"]
+TOPOLOGY = """
+format = "gavotte/topology/1"
+[[switch]]
+name = "core"
+[[switch]]
+name = "left"
+parent = "core"
+up = "100mbit"
+""" + "".join(f'[[host]]\nname = "{host}"\nswitch = "{"left" if host in "xt" else "core"}"\n' for host in HOSTS)
+GUARANTEE = f'format = "{FORMAT}"\n' + "".join(
+    f'[[guarantee]]\nhost = "{host}"\negress = "45mbit"\ningress = "45mbit"\n' for host in HOSTS
+)
+FLOWS = """id,source,target,bytes,start_s,cap_bps,udp
+tcp,x,z,100000000,0,,0
+udp,t,w,100000000,0,120000000,1
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "t.topology.toml").write_text(TOPOLOGY)
+    (tmp_path / "g.guarantee.toml").write_text(GUARANTEE)
+    (tmp_path / "flows.csv").write_text(FLOWS)
+    return tmp_path
+
+
+def gavotte(here: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    files = ("t.topology.toml", "flows.csv", "--guarantee", "g.guarantee.toml")
+    return shell.gavotte("simulate", *files, *words, cwd=here)
+
+
+def guarantee(**more: object) -> Guarantee:
+    entries = [{"host": host, "egress": "45mbit", "ingress": "45mbit"} for host in HOSTS]
+    return Guarantee.model_validate({"format": FORMAT, "guarantee": entries} | more)
+
+
+def flows(count: int = 2) -> Flows:
+    """x to z and t to w, as much as there is."""
+    pairs = [(0, 2), (1, 3)][:count]
+    source, target = (np.array(ends) for ends in zip(*pairs, strict=True))
+    return Flows(source, target, np.full(count, 10**12), np.zeros(count))
+
+
+def network() -> Topology:
+    racks = [{"name": "core"}, {"name": "left", "up": "100mbit"}]
+    return builders.topology(
+        [{"name": host, "switch": "left" if host in "xt" else "core"} for host in HOSTS], switches=racks
+    )
+
+
+def test_what_programs_see(here: Path) -> None:
+    done = gavotte(here, "--until", "8", "--json", "-o", "finish.csv")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["guarantee"]["protection"] == "ecn"
+    pair = told["guarantee"]["pairs"][0]
+    assert (pair["source"], pair["target"]) == ("x", "z")
+    assert pair["guarantee_bps"] == pytest.approx(45e6, rel=0.01)
+    assert pair["rate_bps"] > 0.98 * 45e6
+    assert pair["met"] >= 0.9
+    assert {"limit_bps", "marks", "lost_bytes", "held"} <= pair.keys()
+    assert [host["host"] for host in told["guarantee"]["hosts"]] == HOSTS
+    assert (here / "finish.csv").read_text().startswith("id,finish_s\ntcp,")
+
+
+def test_what_people_see_without_protection(here: Path) -> None:
+    done = gavotte(here, "--until", "5", "--protection", "none")
+    assert done.returncode == 0, done.stderr
+    assert "pairs, those worst off first" in done.stdout
+    assert "unlimited" in done.stdout
+
+
+@pytest.mark.parametrize("protection", PROTECTIONS)
+def test_guarantees_are_kept_by_those_that_give_them(protection: str) -> None:
+    done = simulate_guarded(network(), flows(), guarantee(), protection=protection, until_s=6)
+    rates = [float(pair.rates_bps[10:].mean()) for pair in done.pairs]
+    assert done.protection == protection
+    assert sum(rates) <= 100e6 * 1.001
+    if protection in ("static", "ecn", "elasticswitch-ecn"):
+        assert min(rates) > 0.97 * 45e6
+
+
+def test_a_guarantee_is_wire_and_flows_are_payload() -> None:
+    share = 0.5
+    done = simulate_guarded(network(), flows(1), guarantee(), protection="static", until_s=4, payload_share=share)
+    assert float(done.pairs[0].rates_bps[10:].mean()) == pytest.approx(45e6, rel=0.02)
+    link = next(link for link in done.simulation.links if "left up" in link.name)
+    assert 8 * link.bytes / 4 == pytest.approx(share * 45e6, rel=0.1)
+
+
+def test_a_host_says_why_it_had_less() -> None:
+    short = guarantee(guarantee=[{"host": host, "egress": "90mbit", "ingress": "90mbit"} for host in HOSTS])
+    done = simulate_guarded(network(), flows(), short, until_s=6)
+    least = min(done.hosts, key=lambda host: host.met)
+    assert least.met < 0.5
+    assert " to " in least.why
+    assert math.isnan(simulate_guarded(network(), flows(1), guarantee(), until_s=3).hosts[1].met)
+
+
+def test_constants_can_be_changed_by_name() -> None:
+    plain = simulate_guarded(network(), flows(), guarantee(), until_s=3)
+    other = simulate_guarded(network(), flows(), guarantee(), parameters={"mark_decrease": 0.5}, until_s=3)
+    assert plain.pairs[0].rate_bps != other.pairs[0].rate_bps
+    with pytest.raises(GavotteError, match="there is no parameter `beta`; use one of headroom, phantom_drain"):
+        simulate_guarded(network(), flows(), guarantee(), parameters={"beta": 1.0})
+
+
+def test_a_host_without_a_guarantee_is_not_slowed() -> None:
+    entries = [{"host": host, "egress": "45mbit", "ingress": "45mbit"} for host in "xz"]
+    done = simulate_guarded(network(), flows(), guarantee(guarantee=entries), until_s=3)
+    assert math.isinf(done.pairs[1].limit_bps)
+    assert done.pairs[1].guarantee_bps == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "status"),
+    [
+        (("--protection", "magic"), "`magic` is no protection", 2),
+        (("--tcp",), "leave out the other options", 2),
+        (("--poisson", "*:*:1:1MB"), "leave out the other options", 2),
+        (("--alpha", "1"), "leave out --alpha", 2),
+    ],
+)
+def test_a_mistake_is_told(here: Path, words: tuple[str, ...], said: str, status: int) -> None:
+    done = gavotte(here, *words)
+    assert done.returncode == status
+    assert said in done.stderr.replace("\n", " ").replace("│", "").replace("  ", " ")
+
+
+def test_a_guarantee_of_a_host_that_is_not_there(here: Path) -> None:
+    (here / "g.guarantee.toml").write_text(GUARANTEE.replace('"w"', '"q"'))
+    done = gavotte(here)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the network has no host `q`")
