@@ -1,0 +1,36 @@
+"""Bandwidth guarantees: ElasticSwitch's experiments (SIGCOMM 2013, section 7), simulated at 1 Gbit/s.
+
+    make bench-guarantee [ARGS="[simulated] --parts many-to-one sharing --seeds 5 --seconds 10"]
+
+Beside each other: no protection, static reservation (Oktopus), Seawall, the paper's algorithm with drops and with marks as far
+as its constants are known, and Gavotte with drops and with marks. The paper's own figures are of a testbed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from benches.guarantee import simulated
+from benches.machine import machine
+
+WHERE: dict[str, Callable[[argparse.Namespace], None]] = {"simulated": simulated.main}
+
+
+def main() -> None:
+    """Runs what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("where", nargs="*", choices=[[], *WHERE], default=list(WHERE))
+    parser.add_argument("--parts", nargs="+", choices=list(simulated.PARTS), default=list(simulated.PARTS))
+    parser.add_argument("--seeds", type=int, default=5, help="runs of everything")
+    parser.add_argument("--seed", type=int, default=0, help="of the first run; the others follow it")
+    parser.add_argument("--seconds", type=float, default=12.0, help="of each run, the first three not counted")
+    parser.add_argument("--senders", type=int, nargs="+", default=[1, 10, 50, 150, 300])
+    asked = parser.parse_args()
+    print(f"machine: {machine()}\nseeds: {asked.seed} to {asked.seed + asked.seeds - 1}")
+    for where in asked.where or WHERE:
+        WHERE[where](asked)
+
+
+if __name__ == "__main__":
+    main()
