@@ -42,6 +42,8 @@ __all__ = [
     "parse_flows",
     "policies",
     "principal",
+    "protections",
+    "simulate_guarded",
     "version",
     "wss",
 ]
@@ -849,38 +851,6 @@ class Platform:
             TypeError: when an array has another element type or dimension.
         """
 
-    def simulate_guarded(
-        self,
-        flows: _Flows,
-        *,
-        hoses: Sequence[tuple[float, float, float, float]],
-        tenants: Sequence[tuple[Sequence[int], tuple[float, float, float, float]]],
-        protection: str,
-        parameters: Mapping[str, float],
-        udp: npt.NDArray[np.bool_] | None,
-        until_s: float,
-        seed: int,
-        step_s: float,
-        window_s: float,
-    ) -> Guarded:
-        """Runs flows of hosts with bandwidth guarantees.
-
-        Args:
-            flows: what to send.
-            hoses: by host, guaranteed egress and ingress (0 = none), and their limits (inf = none).
-            tenants: hosts and the same four rates of all together.
-            protection: one of `protections()`.
-            parameters: constants of the protection to change, by name.
-            udp: (F,) whether a flow sends at its cap whatever is lost; None = all are TCP.
-            until_s: stop here even if flows are left.
-            seed: decides phases of agents and which packets are lost.
-            step_s: time from one state to the next.
-            window_s: what guarantees are judged over.
-
-        Raises:
-            ValueError: naming the first thing that makes no sense.
-        """
-
     def rates(self, flows: _Flows) -> _Floats:
         """Max-min fair rates in bit/s of flows that are all there at once.
 
@@ -975,6 +945,39 @@ class Guarded:
     @property
     def rates_bps(self) -> list[_Floats]:
         """What arrived in each window from time 0 on."""
+
+def simulate_guarded(
+    platform: Platform,
+    flows: _Flows,
+    *,
+    hoses: Sequence[tuple[float, float, float, float]],
+    tenants: Sequence[tuple[Sequence[int], tuple[float, float, float, float]]],
+    protection: str,
+    parameters: Mapping[str, float],
+    udp: npt.NDArray[np.bool_] | None,
+    until_s: float,
+    seed: int,
+    step_s: float,
+    window_s: float,
+) -> Guarded:
+    """Runs flows of hosts with bandwidth guarantees.
+
+    Args:
+        platform: what they run over.
+        flows: what to send.
+        hoses: by host, guaranteed egress and ingress (0 = none), and their limits (inf = none).
+        tenants: hosts and the same four rates of all together.
+        protection: one of `protections()`.
+        parameters: constants of the protection to change, by name.
+        udp: (F,) whether a flow sends at its cap whatever is lost; None = all are TCP.
+        until_s: stop here even if flows are left.
+        seed: decides phases of agents and which packets are lost.
+        step_s: time from one state to the next.
+        window_s: what guarantees are judged over.
+
+    Raises:
+        ValueError: naming the first thing that makes no sense.
+    """
 
 def protections() -> list[str]:
     """Names of ways to protect hosts from each other."""

@@ -1,6 +1,5 @@
 //! The flow simulator: platforms, runs over them, and flow lists as files.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gavotte_fluid as fluid;
@@ -11,7 +10,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::Error;
-use crate::guarded::{Guarded, hose, protected};
 use crate::network::Network;
 use crate::topology::TopologyOf;
 
@@ -24,12 +22,12 @@ impl From<FluidError> for Error {
 /// What flows run over, checked.
 #[pyclass(frozen, module = "gavotte._core")]
 pub(crate) struct Platform {
-    inner: Arc<dyn fluid::Platform + Send + Sync>,
+    pub(crate) inner: Arc<dyn fluid::Platform + Send + Sync>,
 }
 
 /// Columns of the flows, read where they are.
 #[derive(FromPyObject)]
-struct FlowsOf<'py> {
+pub(crate) struct FlowsOf<'py> {
     source: PyReadonlyArray1<'py, u32>,
     target: PyReadonlyArray1<'py, u32>,
     bytes: PyReadonlyArray1<'py, u64>,
@@ -41,7 +39,7 @@ struct FlowsOf<'py> {
 }
 
 impl FlowsOf<'_> {
-    fn flows(&self) -> PyResult<fluid::Flows<'_>> {
+    pub(crate) fn flows(&self) -> PyResult<fluid::Flows<'_>> {
         fn optional<'a, T: numpy::Element>(column: Option<&'a PyReadonlyArray1<'_, T>>) -> PyResult<Option<&'a [T]>> {
             Ok(column.map(PyReadonlyArray1::as_slice).transpose()?)
         }
@@ -163,58 +161,6 @@ impl Platform {
             .detach(|| fluid::simulate(platform, &workload))
             .map_err(Error::from)?;
         Ok(Simulated::new(py, platform, outcome))
-    }
-
-    /// Runs flows of hosts with guarantees.
-    #[allow(clippy::too_many_arguments, reason = "keywords on the Python side")]
-    #[pyo3(signature = (flows, *, hoses, tenants, protection, parameters, udp, until_s, seed, step_s, window_s))]
-    fn simulate_guarded(
-        &self,
-        py: Python<'_>,
-        flows: FlowsOf<'_>,
-        hoses: Vec<[f64; 4]>,
-        tenants: Vec<(Vec<usize>, [f64; 4])>,
-        protection: &str,
-        parameters: BTreeMap<String, f64>,
-        udp: Option<PyReadonlyArray1<'_, bool>>,
-        until_s: f64,
-        seed: u64,
-        step_s: f64,
-        window_s: f64,
-    ) -> PyResult<Guarded> {
-        let flows = flows.flows()?;
-        let hoses: Vec<fluid::Hose> = hoses.into_iter().map(hose).collect();
-        let tenants: Vec<fluid::Tenant> = tenants
-            .into_iter()
-            .map(|(hosts, rates)| fluid::Tenant {
-                hosts,
-                hose: hose(rates),
-            })
-            .collect();
-        let known = protected(protection, &parameters)?;
-        let guarding = fluid::Guarding {
-            hoses: &hoses,
-            tenants: &tenants,
-            method: known.method,
-            parameters: known.parameters,
-            queues: fluid::Queues {
-                drain: known.drain,
-                ..fluid::Queues::default()
-            },
-            udp: udp.as_ref().map(PyReadonlyArray1::as_slice).transpose()?,
-            step_s,
-            window_s,
-        };
-        let workload = fluid::Workload {
-            until_s,
-            seed,
-            ..fluid::Workload::new(flows)
-        };
-        let platform = &*self.inner;
-        let done = py
-            .detach(|| fluid::simulate_guarded(platform, &workload, &guarding))
-            .map_err(Error::from)?;
-        Guarded::new(py, platform, done)
     }
 
     /// Max-min fair rates of flows that are all there at once.

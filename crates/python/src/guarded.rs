@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use gavotte_fluid as fluid;
 use gavotte_limiter::Held;
-use numpy::{IntoPyArray, PyArray1};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::fluid::Simulated;
+use crate::errors::Error;
+use crate::fluid::{FlowsOf, Platform, Simulated};
 
 /// Egress, ingress and their limits.
-pub(crate) fn hose([egress_bps, ingress_bps, egress_limit_bps, ingress_limit_bps]: [f64; 4]) -> fluid::Hose {
+fn hose([egress_bps, ingress_bps, egress_limit_bps, ingress_limit_bps]: [f64; 4]) -> fluid::Hose {
     fluid::Hose {
         egress_bps,
         ingress_bps,
@@ -21,7 +22,7 @@ pub(crate) fn hose([egress_bps, ingress_bps, egress_limit_bps, ingress_limit_bps
 }
 
 /// A protection by name, with some constants changed.
-pub(crate) fn protected(name: &str, parameters: &BTreeMap<String, f64>) -> PyResult<fluid::Protection> {
+fn protected(name: &str, parameters: &BTreeMap<String, f64>) -> PyResult<fluid::Protection> {
     let names = |names: &[&str]| names.join(", ");
     let mut known = fluid::Protection::named(name).ok_or_else(|| {
         let known = names(fluid::Protection::NAMES);
@@ -38,6 +39,60 @@ pub(crate) fn protected(name: &str, parameters: &BTreeMap<String, f64>) -> PyRes
         known.drain = known.parameters.phantom_drain;
     }
     Ok(known)
+}
+
+/// Runs flows of hosts with guarantees.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "keywords on the Python side")]
+#[allow(clippy::needless_pass_by_value, reason = "lists and arrays come by value")]
+#[pyo3(signature = (platform, flows, *, hoses, tenants, protection, parameters, udp, until_s, seed, step_s, window_s))]
+pub(crate) fn simulate_guarded(
+    py: Python<'_>,
+    platform: &Platform,
+    flows: FlowsOf<'_>,
+    hoses: Vec<[f64; 4]>,
+    tenants: Vec<(Vec<usize>, [f64; 4])>,
+    protection: &str,
+    parameters: BTreeMap<String, f64>,
+    udp: Option<PyReadonlyArray1<'_, bool>>,
+    until_s: f64,
+    seed: u64,
+    step_s: f64,
+    window_s: f64,
+) -> PyResult<Guarded> {
+    let flows = flows.flows()?;
+    let hoses: Vec<fluid::Hose> = hoses.into_iter().map(hose).collect();
+    let tenants: Vec<fluid::Tenant> = tenants
+        .into_iter()
+        .map(|(hosts, rates)| fluid::Tenant {
+            hosts,
+            hose: hose(rates),
+        })
+        .collect();
+    let known = protected(protection, &parameters)?;
+    let guarding = fluid::Guarding {
+        hoses: &hoses,
+        tenants: &tenants,
+        method: known.method,
+        parameters: known.parameters,
+        queues: fluid::Queues {
+            drain: known.drain,
+            ..fluid::Queues::default()
+        },
+        udp: udp.as_ref().map(PyReadonlyArray1::as_slice).transpose()?,
+        step_s,
+        window_s,
+    };
+    let workload = fluid::Workload {
+        until_s,
+        seed,
+        ..fluid::Workload::new(flows)
+    };
+    let platform = &*platform.inner;
+    let done = py
+        .detach(|| fluid::simulate_guarded(platform, &workload, &guarding))
+        .map_err(Error::from)?;
+    Guarded::new(py, platform, done)
 }
 
 /// The names of all protections.
@@ -65,7 +120,7 @@ pub(crate) struct Guarded {
 }
 
 impl Guarded {
-    pub(crate) fn new(py: Python<'_>, platform: &dyn fluid::Platform, done: fluid::Guarded) -> PyResult<Self> {
+    fn new(py: Python<'_>, platform: &dyn fluid::Platform, done: fluid::Guarded) -> PyResult<Self> {
         let pairs = done.pairs;
         let column = |of: fn(&fluid::PairUse) -> f64| pairs.iter().map(of).collect();
         Ok(Self {

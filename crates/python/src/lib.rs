@@ -33,7 +33,7 @@ mod _core {
     #[pymodule_export]
     use crate::fluid::{FlowList, Platform, Simulated, format_finish, parse_flows};
     #[pymodule_export]
-    use crate::guarded::{Guarded, protections};
+    use crate::guarded::{Guarded, protections, simulate_guarded};
     #[pymodule_export]
     use crate::network::Network;
     #[pymodule_export]

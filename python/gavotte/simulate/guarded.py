@@ -49,7 +49,7 @@ class PairGuard(Tabular):
         limit_bps: mean limit; inf = none.
         rate_bps: mean of what arrived.
         met: share of windows in which it had 95 % of its guarantee, or of what it sent if that is less; of those in
-            which it had something to send all the time. NaN = there was none.
+            which it had something to send all the time. NaN = there was none, or no guarantee.
         marks: share of its bytes that was marked.
         lost_bytes: what was lost on the way.
         held: what decided its limit last: lost, marked, holding, growing, unused, ceiling, silent; empty = no limiter.
@@ -154,7 +154,8 @@ def simulate_guarded(
     chosen = guarantee.mode if protection is None else protection
     platform = build_platform(network, payload_share, seed)
     try:
-        done = platform.simulate_guarded(
+        done = _core.simulate_guarded(
+            platform,
             flows,
             hoses=[own.get(name, none) for name in names],
             tenants=tenants,
@@ -175,7 +176,7 @@ def simulate_guarded(
             guarantee_bps=done.guarantee_bps[row] / share,
             limit_bps=done.limit_bps[row] / share,
             rate_bps=done.rate_bps[row] / share,
-            met=done.met[row] / done.windows[row] if done.windows[row] else math.nan,
+            met=done.met[row] / done.windows[row] if done.windows[row] and done.guarantee_bps[row] else math.nan,
             marks=done.marks[row],
             lost_bytes=done.lost_bytes[row],
             held=done.held[row],

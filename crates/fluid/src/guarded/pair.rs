@@ -2,8 +2,8 @@
 
 use gavotte_limiter::{Allocator, Counts};
 
-use super::PairUse;
 use super::transport::{PACKET_BYTES, Transport};
+use super::uses::PairUse;
 
 /// A flow that has started and is not done.
 pub(crate) struct Moving {
@@ -150,7 +150,8 @@ impl Pair {
     /// Takes what has come of it; calls `done` with each flow that is.
     pub(crate) fn arrive(&mut self, now_s: f64, step_s: f64, draw: f64, mut done: impl FnMut(usize)) {
         let lost_bytes = self.lost_packets * PACKET_BYTES;
-        let come = (self.rate * step_s - lost_bytes).max(0.0);
+        // What was lost is not in the rate any more.
+        let come = self.rate * step_s;
         let share = if self.sent > 0.0 {
             come / (self.sent * step_s)
         } else {
