@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests import builders
-from tests.shell import gavotte, processes_of
+from tests.shell import GAVOTTE, gavotte, processes_of, until
 
 from gavotte import lab
 from gavotte.agents.runtime import RUNTIME_DIR_VARIABLE
@@ -187,6 +188,78 @@ def test_a_copy_that_cannot_be_kept_is_told(cloud: lab.Session, file: Path, tmp_
     assert "2 of 5 receivers do not have it" in done.stderr
     assert "h3: " in done.stderr
     assert (tmp_path / "elsewhere").read_bytes() == b"untouched"
+
+
+def test_a_relay_that_is_slower_than_believed_is_put_last(tmp_path: Path) -> None:
+    names = HOSTS[:4]
+    slow = [{"name": name, "egress": "2mbit" if name == "h1" else "24mbit"} for name in names]
+    believed = builders.network([{"name": name, "egress_bps": 23e6} for name in names])
+    file = tmp_path / "object"
+    file.write_bytes(os.urandom(9_000_000))
+    with lab.session(builders.topology(slow), source="tests") as session:
+        inventory = read_inventory(session.hosts_file)
+        output = str(tmp_path / "out-{host}")
+        result = broadcast(str(file), inventory, "h0", output, mechanism="chain", network=believed)
+    assert right(result, file) == {"h1", "h2", "h3"}
+    assert any("h1" in change and "is put last" in change for change in result.changes)
+
+
+def test_a_relay_whose_bytes_come_wrong_is_left(cloud: lab.Session, large: Path, tmp_path: Path) -> None:
+    inventory = read_inventory(cloud.hosts_file)
+    whole = large.read_bytes()
+    (tmp_path / "out-h1.partial").write_bytes(whole)
+    equal = builders.network([{"name": name, "egress_bps": 48e6} for name in HOSTS])
+
+    def corrupt() -> None:
+        with (tmp_path / "out-h1").open("r+b") as copy:
+            copy.seek(6_000_000)
+            copy.write(bytes(1_000_000))
+
+    result = broadcast(
+        str(large),
+        inventory,
+        "h0",
+        str(tmp_path / "out-{host}"),
+        targets=["h1", "h2", "h3"],
+        mechanism="chain",
+        network=equal,
+        watch=when(0.2, corrupt, host="h2"),
+    )
+    # What is on the relay's disk is its own; nobody else has taken it.
+    assert result.lost == {}
+    assert (tmp_path / "out-h2").read_bytes() == (tmp_path / "out-h3").read_bytes() == whole
+    assert sum(each.bad_blocks for each in result.receivers) >= 3
+    assert any("came wrong" in change for change in result.changes)
+
+
+def test_a_full_disk_is_told_and_hurts_nobody_else(cloud: lab.Session, file: Path, tmp_path: Path) -> None:
+    for host in HOSTS[1:]:
+        (tmp_path / host).mkdir()
+    mounted = cloud.run("h3", ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(tmp_path / "h3")])
+    if mounted.returncode:
+        pytest.skip("this user may not mount")
+    result = broadcast(str(file), read_inventory(cloud.hosts_file), "h0", str(tmp_path / "{host}" / "out"))
+    assert right(result, file) == {"h1", "h2", "h4", "h5"}
+    assert "no room for 3000001 bytes" in result.lost["h3"]
+
+
+def test_a_controller_that_is_killed_goes_on_from_what_is_there(
+    cloud: lab.Session, large: Path, tmp_path: Path
+) -> None:
+    line: list[str | Path] = [GAVOTTE, "broadcast", large, "--hosts", cloud.hosts_file, "--from", "h0", "--json"]
+    line += ["-o", tmp_path / "out-{host}", "--to", "h1,h2", "--mechanism", "chain"]
+    whole, partial = large.read_bytes(), tmp_path / "out-h1.partial"
+    first = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: partial.exists() and partial.read_bytes()[3_000_000:3_000_100] == whole[3_000_000:3_000_100])
+    finally:
+        first.kill()
+        first.wait()
+    assert not (tmp_path / "out-h2").exists()
+    second = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert second.returncode == 0, second.stderr
+    assert json.loads(second.stdout)["source_sent_bytes"] < 6_000_000
+    assert (tmp_path / "out-h1").read_bytes() == (tmp_path / "out-h2").read_bytes() == whole
 
 
 def test_nonsense_is_refused(cloud: lab.Session, file: Path, tmp_path: Path) -> None:
