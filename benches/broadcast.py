@@ -12,13 +12,14 @@ import json
 import os
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,7 +36,14 @@ from gavotte.formats.topology import FORMAT, Topology
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 from gavotte.transfer import broadcast, plan_broadcast
 
-CASES = ("equal", "slow", "mixed", "racks")
+CASES = ("equal", "slow", "mixed", "racks", "death")
+PRINTED = {
+    "equal": "equal uplinks",
+    "slow": "one uplink at a quarter",
+    "mixed": "mixed uplinks",
+    "racks": "three racks",
+}
+PRINTED["death"] = "a relay dies half-way"
 OURS = ("auto", "chain", "tree", "binomial", "mesh", "cornet", "topology", "clustering")
 PEERS = ("http", "openmpi", "openmpi-pipeline")
 PORT = 8000
@@ -73,7 +81,10 @@ class Case:
 
 
 def case(kind: str, receivers: int, rate_mbit: float, *, seed: int) -> Case:
-    """The source and so many receivers: equal, one of them with a quarter of the uplink, all mixed, or in three racks."""
+    """The source and so many receivers.
+
+    They are equal (in the case of a death, too), one has a quarter of the uplink, all are mixed, or they are in three racks.
+    """
     draw = random.Random(seed)
     names = [f"h{i}" for i in range(receivers + 1)]
     up = dict.fromkeys(names, rate_mbit)
@@ -125,8 +136,27 @@ def case(kind: str, receivers: int, rate_mbit: float, *, seed: int) -> Case:
     )
 
 
-def ours(session: lab.Session, cloud: Case, file: Path, scratch: Path, *, mechanism: str) -> list[float]:
-    """Seconds of each receiver by one of our mechanisms."""
+def kill(session: lab.Session, name: str) -> None:
+    """Ends a host's agent, as a crash would."""
+    mark = f"{session.folder}/{name}.sock"
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError):
+                if mark in (folder / "cmdline").read_text().split("\0"):
+                    os.kill(int(folder.name), signal.SIGKILL)
+
+
+def ours(
+    session: lab.Session, cloud: Case, file: Path, scratch: Path, *, mechanism: str, dying: str | None = None
+) -> list[float]:
+    """Seconds of each receiver by one of our mechanisms; without that of one that dies when it has half."""
+    watched: list[str] = []
+
+    def watch(name: str, held: int, total: int) -> None:
+        if name == dying and 2 * held >= total and not watched:
+            watched.append(name)
+            kill(session, name)
+
     result = broadcast(
         str(file),
         read_inventory(session.hosts_file),
@@ -136,8 +166,9 @@ def ours(session: lab.Session, cloud: Case, file: Path, scratch: Path, *, mechan
         mechanism=mechanism,  # type: ignore[arg-type]
         max_seconds=LIMIT_S,
         times=scratch.parent / "times.json",
+        watch=watch,
     )
-    if result.lost:
+    if set(result.lost) != set(watched):
         raise GavotteError(f"{mechanism} lost {result.lost}")
     return [each.finish_s for each in result.receivers if each.finish_s is not None]
 
@@ -190,7 +221,7 @@ def openmpi(session: lab.Session, cloud: Case, file: Path, scratch: Path, *, pip
     return [float(each) for each in told["seconds"]]
 
 
-def ways(wanted: list[str]) -> dict[str, Callable[..., list[float]]]:
+def ways(wanted: list[str], dying: str | None) -> dict[str, Callable[..., list[float]]]:
     """What carries out each way, as far as it is installed."""
     found: dict[str, Callable[..., list[float]]] = {}
     for name in wanted:
@@ -202,7 +233,7 @@ def ways(wanted: list[str]) -> dict[str, Callable[..., list[float]]]:
                 continue
             found[name] = partial(openmpi, pipeline=name != "openmpi")
         else:
-            found[name] = partial(ours, mechanism=name)
+            found[name] = partial(ours, mechanism=name, dying=dying)
     return found
 
 
@@ -216,6 +247,25 @@ def folder(parent: Path) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def record(folder: Path, rows: list[list[str]], about: str, given: argparse.Namespace) -> None:
+    """Writes the numbers as `bench-figures` reads them."""
+    words = ["--case", *given.case, "--receivers", *map(str, given.receivers), "--runs", str(given.runs)]
+    words += ["--ways", *given.ways]
+    figure = {
+        "title": "Broadcast",
+        "command": f'make bench-broadcast ARGS="{" ".join(words)}"',
+        "machine": about,
+        "date": time.strftime("%Y-%m-%d"),
+        "seed": str(given.seed),
+        "samples": f"{given.runs} runs each, {given.mb:g} MB at {given.mbit:g} Mbit/s",
+        "plot": {"kind": "bars", "columns": [1], "unit": "last receiver, times the lower bound"},
+        "columns": ["case and way", "x bound, median", "all runs", "last / median receiver", "least idle share"],
+        "rows": rows,
+    }
+    path = folder / "orchestra-broadcast.json"
+    path.write_text(json.dumps(figure, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
 def main() -> None:
     """Runs the ways in turn and prints each one's times over the bound."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -227,9 +277,12 @@ def main() -> None:
     parser.add_argument("--ways", nargs="*", choices=[*OURS, *PEERS], default=["auto", "mesh", "cornet", *PEERS])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("-o", "--output", type=Path, help="write every receiver's time as JSON lines")
+    parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
     given = parser.parse_args()
-    print(machine(), f"seed {given.seed}", sep="\n")
-    lines = []
+    about_machine = machine()
+    print(about_machine, f"seed {given.seed}", sep="\n")
+    lines: list[str] = []
+    rows: list[list[str]] = []
     with folder(Path(tempfile.gettempdir())) as base:
         file = base / "object"
         file.write_bytes(random.Random(given.seed).randbytes(int(given.mb * 1e6)))
@@ -242,21 +295,25 @@ def main() -> None:
                     f"{kind}, {receivers} receivers: bound {plan.bound_s:.3f} s by {plan.port}, auto = {plan.mechanism}"
                 )
                 runs: dict[str, list[tuple[list[float], float]]] = {}
-                with lab.session(cloud.topology, source="bench") as session:
-                    for run in range(given.runs):
-                        for name, way in ways(given.ways).items():
-                            with folder(base) as scratch:
-                                before = processor_times()
-                                try:
-                                    seconds = way(session, cloud, file, scratch)
-                                except (GavotteError, subprocess.TimeoutExpired, ValueError) as error:
-                                    print(f"  {name}: run {run} failed: {error}")
-                                    continue
-                                after = processor_times()
-                            idle = (after[1] - before[1]) / max(1.0, after[0] - before[0])
-                            runs.setdefault(name, []).append((seconds, idle))
-                            about = {"case": kind, "receivers": receivers, "way": name, "run": run, "idle": idle}
-                            lines.append(json.dumps(about | {"bound_s": plan.bound_s, "seconds": seconds}))
+                # A host that has died is no host for the next run.
+                dying = cloud.network.names[len(cloud.network.names) // 2] if kind == "death" else None
+                sessions = given.runs if dying else 1
+                for first in range(sessions):
+                    with lab.session(cloud.topology, source="bench") as session:
+                        for run in [first] if dying else range(given.runs):
+                            for name, way in ways(given.ways[:1] if dying else given.ways, dying).items():
+                                with folder(base) as scratch:
+                                    before = processor_times()
+                                    try:
+                                        seconds = way(session, cloud, file, scratch)
+                                    except (GavotteError, subprocess.TimeoutExpired, ValueError) as error:
+                                        print(f"  {name}: run {run} failed: {error}")
+                                        continue
+                                    after = processor_times()
+                                idle = (after[1] - before[1]) / max(1.0, after[0] - before[0])
+                                runs.setdefault(name, []).append((seconds, idle))
+                                about = {"case": kind, "receivers": receivers, "way": name, "run": run, "idle": idle}
+                                lines.append(json.dumps(about | {"bound_s": plan.bound_s, "seconds": seconds}))
                 for name, done in runs.items():
                     lasts = [max(seconds) for seconds, _ in done]
                     spread = statistics.median(max(s) / statistics.median(s) for s, _ in done)
@@ -266,6 +323,18 @@ def main() -> None:
                         f"last / median receiver {spread:.2f}, idle {min(idle for _, idle in done):.0%}",
                         flush=True,
                     )
+                    over = [last / plan.bound_s for last in lasts]
+                    rows.append(
+                        [
+                            f"{PRINTED[kind]}, {receivers} receivers: `{name}`",
+                            f"{statistics.median(over):.2f}",
+                            f"{min(over):.2f} to {max(over):.2f}",
+                            f"{spread:.2f}",
+                            f"{min(idle for _, idle in done):.0%}",
+                        ]
+                    )
+    if given.record is not None:
+        record(given.record, rows, about_machine, given)
     if given.output is not None:
         given.output.write_text("".join(f"{line}\n" for line in lines))
 
