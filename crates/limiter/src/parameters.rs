@@ -119,7 +119,8 @@ pub struct Partition {
     pub full_use: f64,
     /// A pair that uses less is thought to want this times its rate. 1.25, inferred.
     pub growth: f64,
-    /// Every active pair is thought to want this share of the hose at least, so that none starves. 0.01, inferred.
+    /// Every active pair is thought to want this share of the hose at least, so that none starves. 0.002, inferred: with 0.01,
+    /// ten pairs with little to send take a tenth of the hose from a long flow.
     pub floor: f64,
     /// Shares stay as they are while none would change by more than this share of itself. 0.05, inferred.
     pub hysteresis: f64,
@@ -141,7 +142,7 @@ impl Default for Partition {
             period_s: 0.05,
             full_use: 0.9,
             growth: 1.25,
-            floor: 0.01,
+            floor: 0.002,
             hysteresis: 0.05,
             idle_s: 0.3,
             mice_bytes: 64 * 1024,
