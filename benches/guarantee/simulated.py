@@ -308,7 +308,7 @@ SWEEP: dict[str, dict[str, float]] = {
     "partition 150 ms": {"partition_period_s": 0.150},
 }
 """E6, section 7.2. "More aggressive" multiplies."""
-OWN = {"loss": {"delta_bps": 0.3e6, "time_scalar": 0.7}, "ecn": {"delta_bps": 1e6, "time_scalar": 1.5}}
+OWN = {"loss": {"delta_bps": 0.3e6, "time_scalar": 0.8}, "ecn": {"delta_bps": 1e6, "time_scalar": 1.5}}
 OWN |= {f"elasticswitch-{mode}": {"delta_bps": 0.5e6, "time_scalar": 1.5} for mode in OWN}
 
 

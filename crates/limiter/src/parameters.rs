@@ -240,8 +240,9 @@ impl Allocation {
     pub fn loss() -> Self {
         Self {
             delta_bps: 0.3e6,
-            time_scalar: 0.7,
-            hold_per_loss: 1500.0,
+            time_scalar: 0.8,
+            loss_decrease: 0.35,
+            hold_per_loss: 2500.0,
             hold_most_s: 1.0,
             ..Self::default()
         }
