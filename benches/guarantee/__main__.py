@@ -4,14 +4,19 @@
 
 Beside each other: no protection, static reservation (Oktopus), Seawall, the paper's algorithm with drops and with marks as far
 as its constants are known, and Gavotte with drops and with marks. The paper's own figures are of a testbed.
+
+    make bench-guarantee ARGS="lab [--runs 5 --seconds 8 --senders 1 10 50 --only e1 --protections ecn loss]"
+
+The same on real packets, at a tenth of the paper's rates: `python -m benches.guarantee lab --help`.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 
-from benches.guarantee import simulated
+from benches.guarantee import lab, simulated
 from benches.machine import machine
 
 WHERE: dict[str, Callable[[argparse.Namespace], None]] = {"simulated": simulated.main}
@@ -19,6 +24,9 @@ WHERE: dict[str, Callable[[argparse.Namespace], None]] = {"simulated": simulated
 
 def main() -> None:
     """Runs what was asked for."""
+    if sys.argv[1:2] == ["lab"]:
+        lab.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("where", nargs="*", choices=[[], *WHERE], default=list(WHERE))
     parser.add_argument("--parts", nargs="+", choices=list(simulated.PARTS), default=list(simulated.PARTS))

@@ -1,0 +1,232 @@
+"""Guarantees on real packets: kept against many, changed while packets flow, and gone when they should be."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.builders import topology
+from tests.shell import gavotte, until
+
+from gavotte import lab
+from gavotte.agents.binary import agent_binary
+from gavotte.formats.guarantee import read_guarantee
+from gavotte.formats.inventory import Inventory, read_inventory, write_inventory
+from gavotte.guarantee import PairState, apply, status
+
+pytestmark = pytest.mark.lab
+
+TRAFFIC = Path(__file__).with_name("traffic.py")
+CROWD = [f"y{number}" for number in range(10)]
+HOSTS = ["x", *CROWD, "z", "t"]
+LINK_BPS = 100e6
+WIRE_PER_PAYLOAD = 1514 / 1448
+
+
+def guarantee(folder: Path, mode: str = "ecn", more: str = "") -> Path:
+    """X and Z, and T among a crowd, have 45 of the link's 100 Mbit/s each."""
+    lines = ['format = "gavotte/guarantee/1"', f'mode = "{mode}"']
+    for host in HOSTS:
+        lines += ["[[guarantee]]", f'host = "{host}"', 'ingress = "45mbit"' if host in "zt" else 'egress = "45mbit"']
+        lines += [more] if host == "x" else []
+    path = folder / "cloud.guarantee.toml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[lab.Session]:
+    left = [{"name": host, "switch": "left"} for host in ("x", *CROWD)]
+    right = [{"name": host, "switch": "right"} for host in "zt"]
+    switches: list[str | Mapping[str, Any]] = [
+        "core",
+        {"name": "left", "parent": "core", "up": "100mbit"},
+        {"name": "right", "parent": "core"},
+    ]
+    with lab.session(topology([*left, *right], switches=switches)) as session:
+        marks = [str(agent_binary()), "mark", "--device", "up", "--rate", "95000000", "--threshold", "90000"]
+        with session.exec("left", marks, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as marker:
+            assert heard(marker) == "marks\n"
+            yield session
+            marker.communicate("")
+
+
+def heard(process: subprocess.Popen[str]) -> str:
+    """Its next line."""
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def run(cloud: lab.Session, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    return gavotte("guarantee", *words, "--hosts", "lab", env=cloud.environment())
+
+
+def keep(cloud: lab.Session, wanted: Path, *, fixed: bool = False) -> None:
+    """As `gavotte guarantee apply`, without a process for it."""
+    apply(read_guarantee(wanted), read_inventory(cloud.hosts_file), fixed=fixed)
+
+
+def pair(cloud: lab.Session) -> PairState | None:
+    """How the pair from x to z is kept."""
+    found = status(read_inventory(cloud.hosts_file)).pairs
+    return next((each for each in found if (each.source, each.target) == ("x", "z")), None)
+
+
+def becomes(cloud: lab.Session, right: Callable[[PairState], bool]) -> None:
+    """Waits until the pair from x to z is as it should be."""
+
+    def is_right() -> bool:
+        now = pair(cloud)
+        return now is not None and right(now)
+
+    until(is_right)
+
+
+def traffic(cloud: lab.Session, host: str, *words: object, **options: Any) -> subprocess.Popen[Any]:
+    return cloud.exec(host, [sys.executable, "-I", "-S", str(TRAFFIC), *map(str, words)], **options)
+
+
+def address(cloud: lab.Session, host: str) -> str:
+    return {each.name: each.address for each in cloud.status().hosts}[host]
+
+
+def agent_of(cloud: lab.Session, host: str) -> int:
+    """Process number of a host's agent."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_text().split("\0")
+            except OSError:
+                continue
+            if words[1:2] == ["serve"] and str(cloud.folder / f"{host}.sock") in words:
+                return int(folder.name)
+    raise AssertionError(f"no agent of {host}")
+
+
+def qdiscs(cloud: lab.Session, hosts: Sequence[str] = HOSTS) -> str:
+    """What is on the hosts' interfaces."""
+    said = [cloud.run(host, ["tc", "qdisc", "show", "dev", "eth0"], capture_output=True, text=True) for host in hosts]
+    return "".join(each.stdout for each in said)
+
+
+def test_it_stands_without_its_controller_and_is_told_of(cloud: lab.Session, tmp_path: Path) -> None:
+    wanted = guarantee(tmp_path)
+    run(cloud, "clear")
+    dry = run(cloud, "apply", wanted, "--dry-run")
+    assert dry.returncode == 0
+    assert "nothing was changed" in dry.stderr
+    assert "htb" not in qdiscs(cloud)
+    done = run(cloud, "apply", wanted)
+    assert done.returncode == 0, done.stderr
+    assert qdiscs(cloud).count("qdisc htb 6776:") == len(HOSTS)
+    with traffic(cloud, "z", "sink", 5001, 2, stdout=subprocess.PIPE, text=True) as sink:
+        heard(sink)
+        traffic(cloud, "x", "tcp", address(cloud, "z"), 5001, 1, 1).wait()
+        sink.communicate()
+    found = json.loads(run(cloud, "status", "--json").stdout)
+    assert set(found) == {"pairs", "hosts"}
+    own = next(each for each in found["pairs"] if each["source"] == "x")
+    assert {"source", "target", "guarantee_bps", "limit_bps", "rate_bps", "met", "marks"} <= set(own)
+    assert [(host["host"], host["why"]) for host in found["hosts"]] == [(host, "") for host in HOSTS]
+    exposed = run(cloud, "status", "--prometheus").stdout
+    assert 'gavotte_guarantee_pair_guarantee_bps{source="x",target="z"}' in exposed
+    checked = gavotte("hosts", "check", "--hosts", "lab", "--json", env=cloud.environment())
+    verdicts = [host["verdict"] for host in json.loads(checked.stdout)["hosts"]]
+    assert all("stands until it is cleared" in verdict for verdict in verdicts)
+
+
+def test_measuring_says_that_guarantees_stand(cloud: lab.Session, tmp_path: Path) -> None:
+    keep(cloud, guarantee(tmp_path))
+    inventory = read_inventory(cloud.hosts_file)
+    two = [host for host in inventory.host if host.name in "xz"]
+    write_inventory(tmp_path / "two.hosts.toml", Inventory(format=inventory.format, host=two))
+    words: list[str | Path] = ["--hosts", tmp_path / "two.hosts.toml", "-o", tmp_path / "two.history.npz"]
+    done = gavotte("measure", *words, env=cloud.environment())
+    assert done.returncode == 0, done.stderr
+    assert "(guarantee, by " in done.stderr
+
+
+def test_it_is_kept_against_a_crowd(cloud: lab.Session, tmp_path: Path) -> None:
+    keep(cloud, guarantee(tmp_path))
+    sinks = {host: traffic(cloud, host, "sink", 5002, 6, stdout=subprocess.PIPE, text=True) for host in "zt"}
+    for sink in sinks.values():
+        heard(sink)
+    senders = [traffic(cloud, "x", "tcp", address(cloud, "z"), 5002, 5, 1)]
+    senders += [traffic(cloud, host, "tcp", address(cloud, "t"), 5002, 5, 1) for host in CROWD]
+    for sender in senders:
+        sender.wait()
+    found = {host: json.loads(sink.communicate()[0]) for host, sink in sinks.items()}
+
+    def rate_bps(host: str) -> float:
+        bins = [sum(each) for each in zip(*found[host]["bins"].values(), strict=True)][8:22]
+        return float(8 * WIRE_PER_PAYLOAD * sum(bins) / (len(bins) * found[host]["bin_s"]))
+
+    # Alone against ten it would have an eleventh of the link, 9 Mbit/s.
+    assert rate_bps("z") > 0.8 * 45e6
+    assert rate_bps("t") > 0.8 * 45e6
+    told = pair(cloud)
+    assert told is not None
+    assert told.marks > 0
+
+
+def test_it_changes_while_packets_flow(cloud: lab.Session, tmp_path: Path) -> None:
+    keep(cloud, guarantee(tmp_path))
+    before = agent_of(cloud, "x")
+    with traffic(cloud, "z", "sink", 5003, 60, stdout=subprocess.PIPE, text=True) as sink:
+        heard(sink)
+        with traffic(cloud, "x", "tcp", address(cloud, "z"), 5003, 60, 1) as sender:
+            becomes(cloud, lambda now: now.rate_bps > 40e6)
+            keep(cloud, guarantee(tmp_path, more='egress_limit = "50mbit"'))
+            becomes(cloud, lambda now: now.limit_bps <= 50e6)
+            keep(cloud, guarantee(tmp_path), fixed=True)
+            becomes(cloud, lambda now: now.limit_bps == now.guarantee_bps)
+            becomes(cloud, lambda now: 30e6 < now.rate_bps < 48e6)
+            assert sender.poll() is None
+            sender.kill()
+        sink.kill()
+    assert agent_of(cloud, "x") == before
+
+
+def test_a_silent_agent_means_static_guarantees(cloud: lab.Session, tmp_path: Path) -> None:
+    keep(cloud, guarantee(tmp_path))
+    silent = agent_of(cloud, "z")
+    with traffic(cloud, "z", "sink", 5004, 60, stdout=subprocess.PIPE, text=True) as sink:
+        heard(sink)
+        with traffic(cloud, "x", "tcp", address(cloud, "z"), 5004, 60, 1) as sender:
+            becomes(cloud, lambda now: now.limit_bps > 50e6)
+            os.kill(silent, signal.SIGSTOP)
+            whole = read_inventory(cloud.hosts_file)
+            alone = Inventory(format=whole.format, host=[whole.host[0]])
+            try:
+                until(lambda: "silent" in status(alone).hosts[0].why)
+                own = status(alone).pairs[0]
+                assert own.limit_bps == own.guarantee_bps
+            finally:
+                os.kill(silent, signal.SIGCONT)
+            until(lambda: not status(alone).hosts[0].why)
+            sender.kill()
+        sink.kill()
+
+
+def test_nothing_is_left_of_agents_that_were_killed(cloud: lab.Session, tmp_path: Path) -> None:
+    keep(cloud, guarantee(tmp_path))
+    assert "htb" in qdiscs(cloud, ["y9"])
+    os.kill(agent_of(cloud, "y9"), signal.SIGKILL)
+    until(lambda: "htb" not in qdiscs(cloud, ["y9"]) and "clsact" not in qdiscs(cloud, ["y9"]))
+    inventory = read_inventory(cloud.hosts_file)
+    assert "does not answer" in next(host.why for host in status(inventory).hosts if host.host == "y9")
+    done = run(cloud, "clear")
+    assert done.returncode == 1
+    assert "y9: its agent does not answer" in done.stderr
+    assert "htb" not in qdiscs(cloud)
+    assert "clsact" not in qdiscs(cloud)
+    states = status(inventory)
+    assert states.pairs == ()
+    assert {host.why for host in states.hosts if host.host != "y9"} == {"its agent keeps no guarantees"}

@@ -1,0 +1,127 @@
+"""Traffic between hosts of a lab, and what arrives of it: run as a program there, by path.
+
+    traffic.py sink PORT SECONDS [--bin S]         counts TCP and UDP payload by source address, in bins; prints JSON
+    traffic.py tcp ADDRESS PORT SECONDS FLOWS      sends as fast as CUBIC goes, set on each socket
+    traffic.py udp ADDRESS PORT SECONDS BPS        sends 1400-byte datagrams at a pace
+
+It needs nothing but Python's own library: a host starts dozens of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import socket
+import sys
+import time
+from collections import defaultdict
+
+CONGESTION = b"cubic"
+"""The lab's default may be BBR, which takes little notice of loss."""
+
+PAYLOAD = 1400
+
+
+def sink(port: int, seconds: float, bin_s: float) -> None:
+    """Counts what arrives, by source address; the clock is the machine's monotonic one, the same on all lab hosts."""
+    listener = socket.create_server(("", port), backlog=1024)
+    datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    datagrams.bind(("", port))
+    listener.setblocking(False)
+    datagrams.setblocking(False)
+    bins: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    sources: dict[socket.socket, str] = {}
+    begin = time.monotonic()
+    end = begin + seconds
+    waiting = select.epoll()
+    byfd = {listener.fileno(): listener, datagrams.fileno(): datagrams}
+    for fd in byfd:
+        waiting.register(fd, select.EPOLLIN)
+    print("ready", flush=True)
+    while (left := end - time.monotonic()) > 0:
+        for fd, _ in waiting.poll(left):
+            ready = byfd[fd]
+            if ready is listener:
+                flow, (address, _) = listener.accept()
+                flow.setblocking(False)
+                sources[flow], byfd[flow.fileno()] = address, flow
+                waiting.register(flow.fileno(), select.EPOLLIN)
+                continue
+            count, address = 0, sources.get(ready, "")
+            if ready is datagrams:
+                with contextlib.suppress(BlockingIOError):
+                    data, (address, _) = datagrams.recvfrom(65536)
+                    count = len(data)
+            else:
+                try:
+                    count = len(ready.recv(1 << 18))
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    count = 0
+                if not count:
+                    waiting.unregister(fd)
+                    del byfd[fd]
+                    ready.close()
+                    continue
+            bins[address][int((time.monotonic() - begin) / bin_s)] += count
+    print(
+        json.dumps(
+            {
+                "begin": begin,
+                "bin_s": bin_s,
+                "bins": {a: [b.get(i, 0) for i in range(int(seconds / bin_s))] for a, b in bins.items()},
+            }
+        )
+    )
+
+
+def tcp(address: str, port: int, seconds: float, flows: int) -> None:
+    """Sends on several connections until the time is over."""
+    end = time.monotonic() + seconds
+    block = bytes(1 << 16)
+    sockets = []
+    waiting = select.epoll()
+    for _ in range(flows):
+        one = socket.socket()
+        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CONGESTION)
+        # Bounded, so that little is under way when the time is over.
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        one.settimeout(max(0.1, end - time.monotonic()))
+        one.connect((address, port))
+        one.setblocking(False)
+        sockets.append(one)
+        waiting.register(one.fileno(), select.EPOLLOUT)
+    byfd = {one.fileno(): one for one in sockets}
+    while (left := end - time.monotonic()) > 0:
+        for fd, _ in waiting.poll(left):
+            with contextlib.suppress(BlockingIOError):
+                byfd[fd].send(block)
+
+
+def udp(address: str, port: int, seconds: float, rate_bps: float) -> None:
+    """Sends at a pace, several datagrams a wake-up."""
+    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    one.connect((address, port))
+    one.setblocking(False)
+    payload = bytes(PAYLOAD)
+    begin = time.monotonic()
+    sent = 0
+    while (now := time.monotonic()) < begin + seconds:
+        due = int((now - begin) * rate_bps / 8 / (PAYLOAD + 42))
+        for _ in range(min(64, due - sent)):
+            with contextlib.suppress(OSError):
+                one.send(payload)
+        sent = due
+        time.sleep(0.002)
+
+
+if __name__ == "__main__":
+    kind, *words = sys.argv[1:]
+    if kind == "sink":
+        sink(int(words[0]), float(words[1]), float(words[2]) if len(words) > 2 else 0.2)
+    elif kind == "tcp":
+        tcp(words[0], int(words[1]), float(words[2]), int(words[3]))
+    else:
+        udp(words[0], int(words[1]), float(words[2]), float(words[3]))
