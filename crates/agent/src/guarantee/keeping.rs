@@ -5,7 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use gavotte_limiter::{Allocator, Arrivals, End, Partitioner};
+use gavotte_limiter::{Allocator, Arrivals, End, Held, Partitioner};
 use gavotte_shaper::{PairRate, Setup, Shaper, ShaperError, UNLIMITED_BPS, UNNUMBERED, UNSHAPED};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::time::{ClockId, clock_gettime};
@@ -327,14 +327,14 @@ impl Keeper {
     }
 
     fn set_rates(&mut self, now_s: f64) -> Result<(), KeepError> {
-        let fixed = self.plan.fixed;
+        let plan = &self.plan;
         let rates: Vec<_> = self
             .active_s
             .keys()
             .filter_map(|peer| {
                 let out = &self.pairs.get(peer)?.out;
                 let allocator = out.allocator.as_ref()?;
-                let ceil_bps = limit_bps(allocator, now_s, out.guarantee_bps, fixed);
+                let ceil_bps = limit_bps(plan, allocator, now_s, out.guarantee_bps);
                 Some(PairRate {
                     target: *peer,
                     rate_bps: out.guarantee_bps.min(ceil_bps),
@@ -386,16 +386,18 @@ impl Keeper {
                 continue;
             }
             let allocator = pair.out.allocator.as_ref();
-            let limit_bps = allocator.map_or(0.0, |own| {
-                limit_bps(own, now_s, pair.out.guarantee_bps, self.plan.fixed)
-            });
+            let limit_bps = allocator.map_or(0.0, |own| limit_bps(&self.plan, own, now_s, pair.out.guarantee_bps));
             pairs.push(GuardedPair {
                 source: self.plan.own.name.clone(),
                 target: hose.name.clone(),
                 ..pair.out.status(now_s, limit_bps.min(UNLIMITED_BPS as f64))
             });
             let silence_s = self.plan.parameters.allocation.silence_s;
-            if allocator.is_some() && pair.heard_s.is_none_or(|heard_s| now_s - heard_s > silence_s) {
+            let sends = self
+                .active_s
+                .get(peer)
+                .is_some_and(|at_s| now_s - at_s < silence_s / 2.0);
+            if sends && pair.heard_s.is_none_or(|heard_s| now_s - heard_s > silence_s) {
                 silent.push(hose.name.clone());
             }
         }
@@ -423,9 +425,12 @@ impl Keeper {
     }
 }
 
-fn limit_bps(allocator: &Allocator, now_s: f64, guarantee_bps: f64, fixed: bool) -> f64 {
-    if fixed {
+/// What a pair may send now. The allocator learns its guarantee with each report only, so it may be behind.
+fn limit_bps(plan: &Plan, allocator: &Allocator, now_s: f64, guarantee_bps: f64) -> f64 {
+    if plan.fixed || allocator.held(now_s) == Held::Silent {
         guarantee_bps
+    } else if plan.parameters.allocation.guarantees {
+        allocator.limit_bps(now_s).max(guarantee_bps)
     } else {
         allocator.limit_bps(now_s)
     }
