@@ -374,12 +374,14 @@ impl Conductor {
                 self.nodes[host].grew_s = now_s;
                 continue;
             }
-            if let (true, [parent]) = (now_s - self.nodes[host].grew_s > STALL_S, fed.as_slice()) {
-                let more = self.nodes[*parent].bytes() > self.nodes[host].bytes();
-                if more && now_s - self.nodes[*parent].grew_s.max(self.settled_s) > 0.0 {
-                    let why = format!("nothing came for {STALL_S} s");
-                    self.broken(host, *parent, &why, now_s);
-                }
+            let [parent] = fed[..] else { continue };
+            if self.nodes[parent].bytes() <= self.nodes[host].bytes() {
+                // It waits for what its parent lacks itself, as after a block that came wrong.
+                self.nodes[host].grew_s = now_s;
+            } else if now_s - self.nodes[host].grew_s > STALL_S
+                && now_s - self.nodes[parent].grew_s.max(self.settled_s) > 0.0
+            {
+                self.broken(host, parent, &format!("nothing came for {STALL_S} s"), now_s);
             }
         }
         if now_s - self.settled_s > SETTLE_S {
@@ -463,7 +465,7 @@ impl Conductor {
         left(given) == left(feeds) && (paced || !self.limited(host, feeds))
     }
 
-    /// Whether paces of a host come from outside. Those of a mesh shrink as blocks arrive, which nobody need hear of.
+    /// Whether paces of a host come from outside. Of the planned ones, nobody need hear what changes as blocks arrive.
     fn limited(&self, host: usize, feeds: &[Feed]) -> bool {
         let limit = |feed: &Feed| self.limits.contains_key(&(feed.parent, host));
         feeds.iter().any(limit)
@@ -497,9 +499,9 @@ impl Conductor {
                 .collect(),
             Plan::Cornet(_) => Vec::new(),
             Plan::Mesh(helpers, seconds) => {
-                let mut by_parent: BTreeMap<usize, Blocks> = BTreeMap::new();
+                let mut by_parent: BTreeMap<usize, (Blocks, u64)> = BTreeMap::new();
                 let mut load: BTreeMap<usize, u32> = BTreeMap::new();
-                for block in lacking.iter() {
+                for block in 0..self.layout.count() {
                     let helper = helpers[block as usize];
                     let usable = |&parent: &usize| {
                         parent != host && self.nodes[parent].takes_part() && !self.avoided.contains(&(host, parent))
@@ -515,26 +517,29 @@ impl Conductor {
                     let parent = Some(helper).filter(usable).or_else(origin);
                     if let Some(parent) = parent {
                         *load.entry(parent).or_default() += 1;
-                        let blocks = by_parent.entry(parent);
-                        blocks
-                            .or_insert_with(|| Blocks::none(self.layout.count()))
-                            .insert(block);
+                        let entry = by_parent.entry(parent);
+                        let (blocks, bytes) = entry.or_insert_with(|| (Blocks::none(self.layout.count()), 0));
+                        if lacking.contains(block) {
+                            blocks.insert(block);
+                        }
+                        *bytes += u64::from(self.layout.length(block));
                     }
                 }
-                let pace = |blocks: &Blocks| {
-                    let bytes: u64 = blocks.iter().map(|block| u64::from(self.layout.length(block))).sum();
+                // By all that a parent is to give in that time: by what is left, the last blocks would come ever more slowly.
+                let pace = |bytes: u64| {
                     if *seconds > 0.0 {
                         HEADROOM * 8.0 * bytes as f64 / seconds
                     } else {
                         f64::INFINITY
                     }
                 };
-                let feed = |(parent, blocks): (usize, Blocks)| Feed {
+                let feed = |(parent, (blocks, bytes)): (usize, (Blocks, u64))| Feed {
                     parent,
-                    pace_bps: pace(&blocks),
+                    pace_bps: pace(bytes),
                     blocks,
                 };
-                by_parent.into_iter().map(feed).collect()
+                let wanted = by_parent.into_iter().filter(|(_, (blocks, _))| !blocks.is_empty());
+                wanted.map(feed).collect()
             }
         }
     }
