@@ -97,7 +97,7 @@ class Stand:
                 _ready(marker)
             if protection != "none":
                 kept = [
-                    {"host": host, ("egress" if host in self.senders else "ingress"): bps}
+                    {"host": host, ("egress" if host in self.senders else "ingress"): rate(bps)}
                     for host, bps in hoses.items()
                 ]
                 mode = "ecn" if protection == "ecn" else "loss"
@@ -157,7 +157,7 @@ def stand(senders: Sequence[str], receivers: Sequence[str] = ("z", "t")) -> Iter
             "format": "gavotte/topology/1",
             "switch": [
                 {"name": "core"},
-                {"name": "left", "parent": "core", "up": LINK_BPS},
+                {"name": "left", "parent": "core", "up": rate(LINK_BPS)},
                 {"name": "right", "parent": "core"},
             ],
             "host": hosts,
@@ -165,6 +165,11 @@ def stand(senders: Sequence[str], receivers: Sequence[str] = ("z", "t")) -> Iter
     )
     with lab.session(topology, source="bench") as session:
         yield Stand(session, senders, receivers)
+
+
+def rate(bps: float) -> str:
+    """As files have it."""
+    return f"{bps:.0f}bit"
 
 
 def spread(values: Sequence[float], unit: float = 1e6) -> str:
