@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup demo test test-fast test-openstack flaky lint fuzz chaos deny format snapshots proto lock clean
+.PHONY: help setup demo test test-fast test-openstack test-kubernetes flaky lint fuzz chaos deny format snapshots proto lock clean
 
 help: ## Say what each verb does
 	@sed -n 's/^\([a-z%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
@@ -26,6 +26,9 @@ test-fast: setup ## The inner loop: no lab, no slow tests, few examples of each 
 
 test-openstack: setup ## The OpenStack driver against real services, which the first call downloads; needs root
 	@GAVOTTE_OPENSTACK=real tools/openstack $(PYTHON) -m pytest -q tests/campaign/test_openstack.py
+
+test-kubernetes: setup ## The Kubernetes driver with a real cluster, whose pods run; the first call builds it for ten minutes; needs root
+	@GAVOTTE_KUBERNETES=real tools/kubernetes $(PYTHON) -m pytest -q tests/campaign/test_kubernetes.py
 
 flaky: setup ## How often each test with real packets needs another try (ARGS="--runs 3 tests/lab")
 	@tools/flaky $(ARGS)

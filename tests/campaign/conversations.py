@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,37 +15,82 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 from requests.adapters import HTTPAdapter
+from urllib3 import BaseHTTPResponse, HTTPResponse, PoolManager
 
 KEPT_HEADERS = ("content-type", "x-subject-token", "location", "openstack-api-version", "x-openstack-nova-api-version")
 SECRET = "recorded"
 
 
-def _key(request: requests.PreparedRequest) -> str:
-    address = urlsplit(request.url or "")
-    return f"{request.method} {address.port}{address.path}{'?' + address.query if address.query else ''}"
+Turn = dict[str, Any]
+Hear = Callable[[str, str, str | None, Callable[[], tuple[int, Mapping[str, str], str]]], tuple[int, Any, str]]
+"""Takes a method, an address, a body and what would send them; gives status, headers and text of an answer."""
+
+
+@contextmanager
+def _wires(hear: Hear) -> Iterator[None]:
+    """Has a function hear every request of `requests` (openstacksdk) and of `urllib3` (Kubernetes' client)."""
+    send, ask = HTTPAdapter.send, PoolManager.request
+
+    def by_requests(
+        self: HTTPAdapter, request: requests.PreparedRequest, *more: Any, **options: Any
+    ) -> requests.Response:
+        def out() -> tuple[int, Mapping[str, str], str]:
+            came = send(self, request, *more, **options)
+            return came.status_code, came.headers, came.text
+
+        reply = requests.Response()
+        status, headers, text = hear(request.method or "", request.url or "", _text(request.body), out)
+        reply.status_code, reply.request, reply.url = status, request, request.url or ""
+        reply._content = text.encode()
+        reply.headers.update(headers)
+        return reply
+
+    def by_urllib3(self: PoolManager, method: str, url: str, body: Any = None, **options: Any) -> BaseHTTPResponse:
+        def out() -> tuple[int, Mapping[str, str], str]:
+            came = ask(self, method, url, body, **options)
+            return came.status, came.headers, came.data.decode()
+
+        status, headers, text = hear(method, url, _text(body), out)
+        return HTTPResponse(
+            io.BytesIO(text.encode()), headers, status, preload_content=bool(options.get("preload_content", True))
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HTTPAdapter, "send", by_requests)
+        patch.setattr(PoolManager, "request", by_urllib3)
+        yield
 
 
 @contextmanager
 def recorded(path: Path) -> Iterator[None]:
     """Lets every request go out and writes down what comes back."""
-    turns: list[dict[str, Any]] = []
-    send = HTTPAdapter.send
+    turns: list[Turn] = []
+    last: dict[str, Turn] = {}
 
-    def listen(self: HTTPAdapter, request: requests.PreparedRequest, *more: Any, **options: Any) -> requests.Response:
-        reply = send(self, request, *more, **options)
-        body = _text(request)
+    def listen(method: str, url: str, body: str | None, out: Callable[[], Any]) -> tuple[int, Any, str]:
+        status, headers, text = out()
+        kept = {name: value for name, value in headers.items() if name.lower() in KEPT_HEADERS}
+        if "X-Subject-Token" in kept:
+            kept["X-Subject-Token"] = SECRET
         if body and '"password"' in body:
             body = None  # a login
-        headers = {name: value for name, value in reply.headers.items() if name.lower() in KEPT_HEADERS}
-        if "X-Subject-Token" in headers:
-            headers["X-Subject-Token"] = SECRET
-        turns.append(
-            {"asked": _key(request), "body": body, "status": reply.status_code, "headers": headers, "reply": reply.text}
-        )
-        return reply
+        key = _key(method, url)
+        turn = {
+            "asked": key,
+            "body": body and _masked(body),
+            "status": status,
+            "headers": kept,
+            "reply": _short(_masked(text)),
+        }
+        # What is asked until it changes is written once.
+        if last.get(key) is not None and last[key] | {"times": 1} == turn | {"times": 1}:
+            last[key]["times"] = last[key].get("times", 1) + 1
+        else:
+            turns.append(turn)
+            last[key] = turn
+        return status, headers, text
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(HTTPAdapter, "send", listen)
+    with _wires(listen):
         yield
     path.write_text(json.dumps(turns, indent=0, sort_keys=True) + "\n")
 
@@ -56,34 +102,57 @@ def played(path: Path) -> Iterator[list[str]]:
     Yields:
         what was asked, in order. What was never asked then raises.
     """
-    answers: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    answers: dict[str, list[Turn]] = defaultdict(list)
     for turn in json.loads(path.read_text()):
-        answers[turn["asked"]].append(turn)
+        answers[turn["asked"]] += [turn] * turn.get("times", 1)
     asked: list[str] = []
 
-    def answer(self: HTTPAdapter, request: requests.PreparedRequest, *more: Any, **options: Any) -> requests.Response:
-        key = _key(request)
+    def answer(method: str, url: str, body: str | None, out: Callable[[], Any]) -> tuple[int, Any, str]:
+        key = _key(method, url)
         asked.append(key)
         assert key in answers, f"never asked when it was recorded: {key}"
         turn = answers[key].pop(0) if len(answers[key]) > 1 else answers[key][0]
-        body = _text(request)
         if turn["body"] is not None and body is not None:
-            assert _plain(json.loads(body)) == _plain(json.loads(turn["body"])), key
-        reply = requests.Response()
-        reply.status_code, reply.request, reply.url = turn["status"], request, request.url or ""
-        reply._content = turn["reply"].encode()
-        reply.headers.update(turn["headers"])
-        return reply
+            assert _plain(json.loads(_masked(body))) == _plain(json.loads(turn["body"])), key
+        return turn["status"], turn["headers"], turn["reply"]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(HTTPAdapter, "send", answer)
+    with _wires(answer):
         yield asked
 
 
-def _text(request: requests.PreparedRequest) -> str | None:
-    if isinstance(request.body, bytes):
-        return request.body.decode()
-    return request.body if isinstance(request.body, str) else None
+def _key(method: str, url: str) -> str:
+    address = urlsplit(url)
+    return f"{method} {address.port}{address.path}{'?' + address.query if address.query else ''}"
+
+
+def _text(body: Any) -> str | None:
+    if isinstance(body, bytes):
+        return body.decode()
+    return body if isinstance(body, str) else None
+
+
+def _masked(text: str) -> str:
+    """Without the keys in a Secret."""
+    return re.sub(r"[A-Za-z0-9+/]{200,}=*", "S0VZ", text)
+
+
+def _short(text: str) -> str:
+    """Without who changed which field when, most of what Kubernetes says, and what changes with every answer."""
+    if '"managedFields"' not in text and '"resourceVersion"' not in text:
+        return text
+
+    def less(value: Any) -> Any:
+        if isinstance(value, list):
+            return [less(each) for each in value]
+        if isinstance(value, dict):
+            return {
+                key: less(each)
+                for key, each in value.items()
+                if key not in ("managedFields", "resourceVersion", "images")
+            }
+        return value
+
+    return json.dumps(less(json.loads(text)))
 
 
 def _plain(body: Any) -> Any:

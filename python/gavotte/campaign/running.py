@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gavotte import _core
-from gavotte.campaign.drivers import Endpoints, MakesLab, Tunnelled, opened
+from gavotte.campaign.drivers import Endpoints, MakesKeys, MakesLab, Tunnelled, opened
 from gavotte.campaign.engines import LOOPBACK, Job, Sent, hops, jain, send
 from gavotte.campaign.journal import Journal
 from gavotte.campaign.planning import Plan, Planned, background_of
@@ -66,6 +66,7 @@ def run(
     path: str | Path,
     make_lab: MakesLab,
     *,
+    make_keys: MakesKeys | None = None,
     resume: bool = False,
     max_seconds: float | None = None,
     progress: Progress | None = None,
@@ -77,6 +78,7 @@ def run(
         plan: what to do.
         path: the `*.jsonl`.
         make_lab: makes a lab of a topology.
+        make_keys: makes keys for agents behind TLS, which a `kubernetes` driver needs.
         resume: go on with a file that holds samples of the same plan.
         max_seconds: begins no sample after so long.
         progress: told of samples done and of all.
@@ -91,7 +93,7 @@ def run(
         work = _Work(plan, journal, told or (lambda _line: None))
         work.done.cut_bytes = journal.cut_bytes
         if any(work.wanted(each) for each in plan.samples):
-            with opened(plan.campaign, make_lab) as endpoints:
+            with opened(plan.campaign, make_lab, make_keys, work.told) as endpoints:
                 for number, planned in enumerate(plan.samples):
                     if max_seconds is not None and time.monotonic() - begin > max_seconds and work.wanted(planned):
                         raise GavotteError(
@@ -123,7 +125,7 @@ class _Work:
         self.done = Done()
         self._plan = plan
         self._journal = journal
-        self._told = told
+        self.told = told
         self._had = {sample.sample for sample in journal.samples}
         self._paths: dict[tuple[str, tuple[tuple[str, str], ...]], dict[tuple[str, str], int]] = {}
         self._versions: dict[str, dict[str, str]] = {}
@@ -147,7 +149,7 @@ class _Work:
                 return
             except AgentError as error:
                 logger.info("%s: %s", planned.sample, error)
-                self._told(f"{planned.sample}: {error}" + ("; tries again" if attempt + 1 < TRIES else ""))
+                self.told(f"{planned.sample}: {error}" + ("; tries again" if attempt + 1 < TRIES else ""))
                 if attempt + 1 == TRIES:
                     self.done.failed[planned.sample] = error.message
                 else:

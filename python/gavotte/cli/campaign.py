@@ -62,7 +62,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Take the samples of a campaign; one that was killed goes on with --resume."""
-    from gavotte import lab
+    from gavotte import hosts, lab
     from gavotte.campaign import check_budget
     from gavotte.campaign import run as take
     from gavotte.cli.budget import read_limits
@@ -88,6 +88,7 @@ def run(
             planned,
             output,
             lambda topology: lab.session(topology, source=str(file)),
+            make_keys=lambda folder, name, place: hosts.keys(folder, [hosts.Bearer(name, (place,))]),
             resume=resume,
             max_seconds=bound_s,
             progress=bar,

@@ -43,8 +43,11 @@ class Driver(Written):
         user: of `openstack`: who logs in by SSH.
         server: of `openstack`: the servers to make.
         wait_s: how long endpoints may take to be there.
-        namespace: of `kubernetes`: where the DaemonSet is made.
-        node_selector: of `kubernetes`: labels of the nodes that it runs on.
+        context: of `kubernetes`: of the kubeconfig; empty = its current one.
+        namespace: of `kubernetes`: where the DaemonSets are made.
+        node_selector: of `kubernetes`: labels of the nodes that they run on.
+        node: of `kubernetes`: which nodes stand for endpoints; one that is not named here is the node of its name.
+        host_network: of `kubernetes`: whether agents are in their nodes' network, not the pods'.
     """
 
     kind: Literal["lab", "ssh", "openstack", "kubernetes"]
@@ -57,8 +60,11 @@ class Driver(Written):
     user: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,31}$")] = "debian"
     server: Annotated[list[Server], Field(max_length=1000)] = []
     wait_s: Annotated[float, Field(gt=0, le=86_400)] = 600.0
+    context: str = ""
     namespace: HostName = "default"
     node_selector: dict[str, str] = {}
+    node: Annotated[list[Node], Field(max_length=1000)] = []
+    host_network: bool = False
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -72,11 +78,16 @@ class Driver(Written):
             "lab": {"topology"},
             "ssh": {"hosts"},
             "openstack": {"cloud", "image", "network", "user", "server"},
-            "kubernetes": {"image", "namespace", "node_selector"},
+            "kubernetes": {"image", "context", "namespace", "node_selector", "node", "host_network"},
         }[self.kind]
         for key in sorted(self.model_fields_set - common - known):
             raise problem(f"is not a key of a `{self.kind}` driver", "remove it", field=f"driver.{key}")
         check_unique("driver.server", [server.name for server in self.server], field="name")
+        check_unique("driver.node", [node.name for node in self.node], field="name")
+        if self.host_network and any(node.same_node_as is not None for node in self.node):
+            raise problem(
+                "agents of one node would share its ports", "remove same_node_as", field="driver.host_network"
+            )
         tenant: dict[str, str] = {}
         for name, hosts in self.tenants.items():
             for host in hosts:
@@ -108,6 +119,26 @@ class Server(Written):
     zone: Annotated[str, Field(min_length=1, max_length=255)] | None = None
     same_host_as: HostName | None = None
     other_host_than: HostName | None = None
+
+
+class Node(Written):
+    """Which node of a Kubernetes cluster stands for an endpoint.
+
+    Attributes:
+        name: of the endpoint.
+        labels: that its node must have.
+        same_node_as: an endpoint whose node it is to share.
+    """
+
+    name: HostName
+    labels: dict[str, str] = {}
+    same_node_as: HostName | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.labels and self.same_node_as is not None:
+            raise problem("has labels, and shares another one's node", "give it one of both")
+        return self
 
 
 Driver.model_rebuild()

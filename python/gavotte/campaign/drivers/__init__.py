@@ -1,6 +1,6 @@
 """Who makes a campaign's endpoints: a lab, hosts that exist, OpenStack or Kubernetes."""
 
-from gavotte.campaign.drivers.endpoints import Endpoints, Lab, MakesLab, Tunnelled
+from gavotte.campaign.drivers.endpoints import Endpoints, Lab, MakesKeys, MakesLab, Tunnelled
 from gavotte.campaign.drivers.opening import opened
 
-__all__ = ["Endpoints", "Lab", "MakesLab", "Tunnelled", "opened"]
+__all__ = ["Endpoints", "Lab", "MakesKeys", "MakesLab", "Tunnelled", "opened"]

@@ -49,6 +49,10 @@ MakesLab = Callable[[Topology], AbstractContextManager[Lab]]
 """Makes a lab of a topology for the length of a `with` block."""
 
 
+MakesKeys = Callable[[Path, str, str], object]
+"""Makes in a folder an authority, a controller's keys and those of one host: the folder, its name, its address."""
+
+
 class Endpoints(ABC):
     """The hosts of one campaign, ready to be measured between.
 

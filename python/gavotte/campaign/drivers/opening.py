@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from gavotte.campaign.drivers.endpoints import Endpoints, MakesLab
-from gavotte.errors import UnsupportedError
+from gavotte.campaign.drivers.endpoints import Endpoints, MakesKeys, MakesLab
 from gavotte.formats.campaign import Campaign
 
 
-def opened(campaign: Campaign, make_lab: MakesLab) -> AbstractContextManager[Endpoints]:
+def opened(
+    campaign: Campaign, make_lab: MakesLab, make_keys: MakesKeys | None, told: Callable[[str], None]
+) -> AbstractContextManager[Endpoints]:
     """The endpoints of a campaign, for the length of a `with` block; what was made for it ends with that.
 
     Args:
         campaign: whose.
         make_lab: makes a lab of a topology.
+        make_keys: makes keys for agents behind TLS.
+        told: takes a line about how far it is.
     """
     if campaign.driver.kind == "lab":
         from gavotte.campaign.drivers.lab import in_lab
@@ -28,4 +32,6 @@ def opened(campaign: Campaign, make_lab: MakesLab) -> AbstractContextManager[End
         from gavotte.campaign.drivers.openstack import in_openstack
 
         return in_openstack(campaign)
-    raise UnsupportedError(f"no `{campaign.driver.kind}` driver yet", hint="make the hosts, and use driver kind `ssh`")
+    from gavotte.campaign.drivers.kubernetes import in_kubernetes
+
+    return in_kubernetes(campaign, make_keys, told)

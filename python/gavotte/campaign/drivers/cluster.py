@@ -1,0 +1,400 @@
+"""A campaign's agents in a Kubernetes cluster: DaemonSets that put them on chosen nodes, a Secret with their keys."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import logging
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_bipartite_matching
+
+from gavotte.errors import GavotteError, UnsupportedError
+from gavotte.formats.campaign import Campaign, Driver
+from gavotte.formats.routes import CONTROL_PORT, DATA_PORT
+
+logger = logging.getLogger(__name__)
+
+MARK = "gavotte/campaign"
+"""Label of everything that a campaign has made; what a killed run left is found by it."""
+SLOT = "gavotte/slot"
+"""Label that numbers the agents of one node: each is of another DaemonSet, since those have one pod a node."""
+CONTAINER = "agent"
+KEYS_FOLDER = "/etc/gavotte"
+POLL_S = 1.0
+CALL_LIMIT_S = 30.0
+GONE_LIMIT_S = 120.0
+HOPELESS = frozenset({"CrashLoopBackOff", "ErrImageNeverPull", "InvalidImageName"})
+"""What a container waits for that no waiting mends; pulling an image may still succeed."""
+
+Told = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an endpoint is to run.
+
+    Attributes:
+        node: its node.
+        slot: which of the node's agents it is, from 0.
+    """
+
+    node: str
+    slot: int
+
+
+@dataclass(frozen=True)
+class Pod:
+    """An endpoint's pod.
+
+    Attributes:
+        name: in the namespace.
+        address: in the pods' network, or the node's.
+        node: where it runs.
+    """
+
+    name: str
+    address: str
+    node: str
+
+
+class Cluster:
+    """What one campaign has in a namespace.
+
+    Args:
+        api: a client of the cluster.
+        driver: what to make.
+        mark: tells it from all else; the same in every run of the campaign.
+        told: takes a line about how far it is.
+    """
+
+    def __init__(self, api: Any, driver: Driver, mark: str, told: Told) -> None:
+        from kubernetes import client
+
+        self.api = api
+        # Their models are typed as if the cluster might leave out what it never does.
+        self._core: Any = client.CoreV1Api(api)
+        self._apps: Any = client.AppsV1Api(api)
+        self._driver = driver
+        self._mark = mark
+        self.told = told
+        self._mine: dict[str, Any] = {"namespace": driver.namespace, "label_selector": f"{MARK}={mark}"}
+
+    def make(self, places: Mapping[str, Place], keys: Mapping[str, bytes]) -> None:
+        """Removes what a killed run left and creates the Secret and the DaemonSets.
+
+        Args:
+            places: endpoint to where it runs.
+            keys: file name to content, what an agent needs for TLS.
+
+        Raises:
+            GavotteError: when the cluster refuses.
+        """
+        self.delete()
+        if left := self._pods():
+            raise GavotteError(
+                f"{len(left)} pods of an earlier run do not end, the first {left[0].metadata.name}",
+                hint=f"see `kubectl get pods -n {self._driver.namespace} -l {MARK}={self._mark}`",
+            )
+        with said("make the agents"):
+            data = {name: base64.b64encode(content).decode() for name, content in keys.items()}
+            secret = {"metadata": self._named(self._mark), "type": "Opaque", "data": data}
+            self._core.create_namespaced_secret(self._driver.namespace, secret, _request_timeout=CALL_LIMIT_S)
+            for slot in sorted({place.slot for place in places.values()}):
+                nodes = sorted(place.node for place in places.values() if place.slot == slot)
+                self._apps.create_namespaced_daemon_set(
+                    self._driver.namespace, self.daemon_set(slot, nodes), _request_timeout=CALL_LIMIT_S
+                )
+
+    def daemon_set(self, slot: int, nodes: Sequence[str]) -> dict[str, Any]:
+        """The DaemonSet of the agents of one slot, on these nodes alone."""
+        labels = {MARK: self._mark, SLOT: str(slot)}
+        files = {name: f"{KEYS_FOLDER}/{name}" for name in ("ca.pem", "host.pem", "host.key")}
+        serve = ["gavotte-agent", "serve", "--tls", f"0.0.0.0:{CONTROL_PORT}", "--data-port", str(DATA_PORT)]
+        serve += ["--ca", files["ca.pem"], "--cert", files["host.pem"], "--key", files["host.key"]]
+        one_of = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]} for node in nodes]
+        spec = {
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": 5,
+            # An agent asks for no names.
+            "dnsPolicy": "Default",
+            "hostNetwork": self._driver.host_network,
+            "nodeSelector": self._driver.node_selector,
+            "affinity": {
+                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": one_of}}
+            },
+            # So that an image whose user is not root can read the key, and nobody else.
+            "securityContext": {"fsGroup": 65534},
+            "containers": [
+                {
+                    "name": CONTAINER,
+                    "image": self._driver.image,
+                    "command": serve,
+                    "ports": [
+                        {"name": "control", "containerPort": CONTROL_PORT},
+                        {"name": "data", "containerPort": DATA_PORT},
+                    ],
+                    "readinessProbe": {"tcpSocket": {"port": CONTROL_PORT}, "periodSeconds": 1, "failureThreshold": 1},
+                    "volumeMounts": [{"name": "keys", "mountPath": KEYS_FOLDER, "readOnly": True}],
+                }
+            ],
+            "volumes": [{"name": "keys", "secret": {"secretName": self._mark, "defaultMode": 0o440}}],
+        }
+        return {
+            "metadata": self._named(f"{self._mark}-{slot}", labels),
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels | MANAGED}, "spec": spec},
+            },
+        }
+
+    def ready(self, places: Mapping[str, Place]) -> dict[str, Pod]:
+        """Waits until every endpoint's pod is ready.
+
+        Raises:
+            GavotteError: when one cannot become so, or is late: with what it says.
+        """
+        end = time.monotonic() + self._driver.wait_s
+        before = ""
+        while True:
+            with said("tell of the agents"):
+                there = {Place(pod.spec.node_name or "", int(pod.metadata.labels[SLOT])): pod for pod in self._pods()}
+            found, waiting = {}, {}
+            for name, place in places.items():
+                pod = there.get(place)
+                if pod is not None and is_ready(pod):
+                    found[name] = Pod(pod.metadata.name, pod.status.pod_ip, place.node)
+                else:
+                    waiting[name] = complaint(pod)
+            if not waiting:
+                return found
+            name, (reason, why) = next(iter(waiting.items()))
+            line = f"{len(found)} of {len(places)} agents are ready; {name} on {places[name].node}: {why}"
+            if line != before:
+                self.told(line)
+                before = line
+            hopeless = next((each for each, (code, _) in waiting.items() if code in HOPELESS), None)
+            late = time.monotonic() + POLL_S > end
+            if hopeless is not None or late:
+                name = hopeless or name
+                reason, why = waiting[name]
+                pod = there.get(places[name])
+                more = self._more(pod.metadata.name, crashed=reason == "CrashLoopBackOff") if pod is not None else ""
+                after = "" if hopeless else f" after {self._driver.wait_s:g} s"
+                raise GavotteError(
+                    f"the agent of {name} on node {places[name].node} is not ready{after}: {why}{more}",
+                    hint="mend the image or the node, or give it more time by driver.wait_s",
+                )
+            time.sleep(POLL_S)
+
+    def places(self, names: Sequence[str]) -> dict[str, Place]:
+        """Chooses a node for every endpoint: the one of its name, or one with the labels that the campaign wants.
+
+        Two endpoints share a node only where the campaign says so. The same nodes give the same choice.
+
+        Raises:
+            GavotteError: when there is none.
+        """
+        with said("list its nodes"):
+            selector = ",".join(f"{key}={value}" for key, value in sorted(self._driver.node_selector.items()))
+            nodes = self._core.list_node(label_selector=selector, _request_timeout=CALL_LIMIT_S).items
+        labels = {node.metadata.name: node.metadata.labels or {} for node in nodes if _takes_pods(node)}
+        return placed(names, self._driver, labels)
+
+    def delete(self) -> None:
+        """Deletes everything with the mark, and waits until its pods are gone or `GONE_LIMIT_S` is over."""
+        with said("delete the agents"):
+            options: dict[str, Any] = {**self._mine, "_request_timeout": CALL_LIMIT_S}
+            self._apps.delete_collection_namespaced_daemon_set(propagation_policy="Background", **options)
+            self._core.delete_collection_namespaced_secret(**options)
+            end = time.monotonic() + GONE_LIMIT_S
+            while (left := self._pods()) and time.monotonic() < end:
+                time.sleep(POLL_S)
+            for pod in left:
+                self.told(f"pod {pod.metadata.name} does not end; delete it by hand")
+
+    def _pods(self) -> list[Any]:
+        pods: list[Any] = self._core.list_namespaced_pod(**self._mine, _request_timeout=CALL_LIMIT_S).items
+        return pods
+
+    def _more(self, pod: str, *, crashed: bool) -> str:
+        """What a pod's agent wrote last, or what the cluster last warned of it."""
+        from kubernetes.client import ApiException
+
+        namespace, limit = self._driver.namespace, {"_request_timeout": CALL_LIMIT_S}
+        with suppress(ApiException):
+            text = self._core.read_namespaced_pod_log(pod, namespace, tail_lines=1, previous=crashed, **limit)
+            if text:
+                return f"; it said: {_line(text)}"
+        if crashed:
+            return ""
+        with suppress(ApiException):
+            about = f"involvedObject.name={pod},type=Warning"
+            events = self._core.list_namespaced_event(namespace, field_selector=about, **limit).items
+            if events:
+                return f"; {_line(events[-1].reason, events[-1].message)}"
+        return ""
+
+    def _named(self, name: str, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+        return {"name": name, "labels": {MARK: self._mark, **MANAGED, **(labels or {})}}
+
+
+MANAGED = {"app.kubernetes.io/managed-by": "gavotte"}
+
+
+def placed(names: Sequence[str], driver: Driver, labels: Mapping[str, Mapping[str, str]]) -> dict[str, Place]:
+    """Chooses nodes; see `Cluster.places`.
+
+    Args:
+        names: the endpoints.
+        driver: with its hints.
+        labels: node that takes pods to its labels.
+
+    Raises:
+        GavotteError: naming the endpoint that has none.
+    """
+    hints = {each.name: each for each in driver.node}
+    alone = [name for name in names if name not in hints or hints[name].same_node_as is None]
+    nodes = sorted(labels)
+    fits = np.zeros((len(alone), len(nodes)), dtype=np.int8)
+    for row, name in enumerate(alone):
+        for column, node in enumerate(nodes):
+            wanted = hints[name].labels if name in hints else None
+            fits[row, column] = node == name if wanted is None else wanted.items() <= labels[node].items()
+        if not fits[row].any():
+            raise GavotteError(
+                f"no node that takes pods {'is called' if name not in hints else 'has the labels of'} `{name}`",
+                hint=f"the cluster has {', '.join(nodes[:10]) or 'none'}; name one of them, or add a [[driver.node]]",
+            )
+    chosen = maximum_bipartite_matching(csr_array(fits), perm_type="column") if alone else []
+    where = {name: nodes[at] for name, at in zip(alone, chosen, strict=True) if at >= 0}
+    lacking = [name for name in alone if name not in where]
+    if lacking:
+        raise GavotteError(
+            f"too few nodes: none is left for `{lacking[0]}`",
+            hint="loosen the labels of [[driver.node]], or let endpoints share one by same_node_as",
+        )
+    for name in names:
+        seen = [name]
+        while name not in where and (other := hints[seen[-1]].same_node_as) is not None:
+            if other in seen or (other not in hints and other not in where):
+                why = "a circle" if other in seen else "no endpoint"
+                raise GavotteError(
+                    f"`{name}` is to share a node with `{other}`, which is {why}", hint="change same_node_as"
+                )
+            if other in where:
+                where[name] = where[other]
+            seen.append(other)
+    used: Counter[str] = Counter()
+    found = {}
+    for name in names:
+        found[name] = Place(where[name], used[where[name]])
+        used[where[name]] += 1
+    return found
+
+
+def is_ready(pod: Any) -> bool:
+    """Whether a pod runs, is ready and is not being deleted."""
+    if pod.metadata.deletion_timestamp is not None or pod.status.phase != "Running" or not pod.status.pod_ip:
+        return False
+    return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions or [])
+
+
+def complaint(pod: Any) -> tuple[str, str]:
+    """What keeps a pod from being ready: its reason in Kubernetes' word, and a line."""
+    if pod is None:
+        return "", "has no pod yet"
+    for each in pod.status.container_statuses or []:
+        if each.state.waiting is not None:
+            waiting = each.state.waiting
+            ended = each.last_state.terminated if each.last_state is not None else None
+            if ended is not None:
+                how = _line(f"ended with {ended.exit_code}", ended.reason, ended.message)
+                return waiting.reason or "", _line(waiting.reason, f"it {how}")
+            return waiting.reason or "", _line(waiting.reason, waiting.message)
+        if each.state.terminated is not None:
+            ended = each.state.terminated
+            return ended.reason or "", _line(f"ended with {ended.exit_code}", ended.message or ended.reason)
+    for condition in pod.status.conditions or []:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition.reason or "", _line(condition.reason, condition.message)
+    return "", _line(pod.status.reason or f"is {pod.status.phase}, not ready", pod.status.message)
+
+
+def _line(*parts: str | None) -> str:
+    return " ".join(": ".join(part for part in parts if part).split())[:300]
+
+
+def _takes_pods(node: Any) -> bool:
+    ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions or [])
+    return ready and not node.spec.unschedulable
+
+
+def mark_of(campaign: Campaign) -> str:
+    """Marks a campaign's objects; a label's value has 63 letters at most, and fewer kinds of them than a name."""
+    slug = re.sub(r"[^a-z0-9]+", "-", campaign.name.lower()).strip("-")[:32].strip("-")
+    return "-".join(filter(None, ("gavotte", slug, hashlib.sha256(campaign.name.encode()).hexdigest()[:8])))
+
+
+@contextmanager
+def said(what: str) -> Iterator[None]:
+    """Turns what the client raises into one line."""
+    from kubernetes.client import ApiException
+    from kubernetes.config import ConfigException
+    from urllib3.exceptions import HTTPError
+
+    try:
+        yield
+    except ApiException as error:
+        text = error.reason or f"status {error.status}"
+        with suppress(ValueError, TypeError, AttributeError):
+            text = json.loads(error.body or "")["message"]
+        hint = {401: "log in anew", 403: "ask for a role that may do this"}.get(
+            error.status, "see the cluster's events"
+        )
+        raise GavotteError(f"Kubernetes did not {what}: {_line(text)}", hint=hint) from None
+    except HTTPError as error:
+        raise GavotteError(
+            f"Kubernetes did not {what}: {_line(str(error))}", hint="is the cluster of your kubeconfig up?"
+        ) from None
+    except ConfigException as error:
+        raise GavotteError(
+            f"Kubernetes did not {what}: {_line(str(error))}", hint="set KUBECONFIG, or driver.context"
+        ) from None
+
+
+def connected(context: str) -> Any:
+    """A client of the cluster that the kubeconfig names, or of the one that this runs in.
+
+    Args:
+        context: of the kubeconfig; empty = its current one.
+
+    Raises:
+        UnsupportedError: without the client library.
+        GavotteError: when there is no such cluster.
+    """
+    try:
+        import urllib3
+        from kubernetes import client, config
+    except ImportError:
+        raise UnsupportedError(
+            "the Kubernetes client is not installed", hint="pip install 'gavotte[kubernetes]'"
+        ) from None
+    with said("let you in"):
+        settings = client.Configuration()
+        # Within a pod there is no kubeconfig, but a token.
+        config.load_config(context=context or None, client_configuration=settings)  # type: ignore[no-untyped-call]
+        if not settings.verify_ssl:
+            # The kubeconfig wants it so; a warning for each request would hide all else.
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+        return client.ApiClient(settings)

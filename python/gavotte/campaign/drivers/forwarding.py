@@ -1,0 +1,115 @@
+"""Ports of this machine that lead to pods by way of the API server, as `kubectl port-forward` makes them."""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+logger = logging.getLogger(__name__)
+
+CHUNK_BYTES = 1 << 16
+
+
+class Forward:
+    """One local port, joined to a port of a pod.
+
+    Attributes:
+        port: on 127.0.0.1.
+    """
+
+    def __init__(self, settings: Any, namespace: str, pod: str, remote_port: int, told: Callable[[str], None]) -> None:
+        """Listens.
+
+        Args:
+            settings: of the Kubernetes client.
+            namespace: of the pod.
+            pod: its name.
+            remote_port: of the pod.
+            told: takes a line about why there is no way, once.
+        """
+        self._settings = settings
+        self._place = namespace, pod
+        self._remote_port = remote_port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._told = told
+        self._last = ""
+        self._open: list[Any] = []
+        threading.Thread(target=self._accept, daemon=True, name=f"forward-{pod}").start()
+
+    def close(self) -> None:
+        """Stops listening and ends what is open."""
+        # `close` alone does not wake a thread that accepts.
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for each in self._open:
+            _end(each)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._join, args=(near,), daemon=True, name="forwarded").start()
+
+    def _join(self, near: socket.socket) -> None:
+        from kubernetes import client
+        from kubernetes.stream import portforward
+
+        namespace, pod = self._place
+        try:
+            # A client of its own: while it opens a stream, it is of no use to other threads.
+            core = client.CoreV1Api(client.ApiClient(self._settings))
+            joined = portforward(
+                core.connect_get_namespaced_pod_portforward, pod, namespace, ports=str(self._remote_port)
+            )
+            far = joined.socket(self._remote_port)
+            far.setblocking(True)
+        except Exception as error:  # whatever a WebSocket can go wrong by
+            self._tell(f"no way to pod {pod}: {reason_of(error)}")
+            _end(near)
+            return
+        self._open += [near, far]
+        back = threading.Thread(target=_pour, args=(far, near), daemon=True, name="forwarded-back")
+        back.start()
+        _pour(near, far)
+        back.join()
+        if told := joined.error(self._remote_port):
+            self._tell(f"the way to pod {pod} ended: {told}")
+        for each in (near, far):
+            self._open.remove(each)
+            each.close()
+
+    def _tell(self, line: str) -> None:
+        logger.info("%s", line)
+        if line != self._last:
+            self._told(line)
+        self._last = line
+
+
+def reason_of(error: Exception) -> str:
+    """What went wrong with a stream, in the API server's words if it has any: they are within the client's text."""
+    text = " ".join(str(error).split())
+    within = re.search(r'"message": ?"((?:[^"\\]|\\.)*)"', text)
+    return (within[1] if within else text or type(error).__name__)[:300]
+
+
+def _pour(source: Any, target: Any) -> None:
+    """Hands on what comes until one side ends, then ends both."""
+    with suppress(OSError):
+        while chunk := source.recv(CHUNK_BYTES):
+            target.sendall(chunk)
+    _end(source)
+    _end(target)
+
+
+def _end(each: Any) -> None:
+    with suppress(OSError):
+        each.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,117 @@
+"""Endpoints that Kubernetes makes: pods with agents on the nodes that the campaign names, deleted whatever happens."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from gavotte.agents.reach.keys import AUTHORITY
+from gavotte.campaign.drivers.cluster import Cluster, Place, Pod, Told, connected, mark_of
+from gavotte.campaign.drivers.endpoints import ASK_LIMIT_S, MakesKeys
+from gavotte.campaign.drivers.forwarding import Forward
+from gavotte.campaign.drivers.pod_shell import executed
+from gavotte.campaign.drivers.ssh import HostEndpoints
+from gavotte.errors import GavotteError
+from gavotte.formats.campaign import Campaign, Driver
+from gavotte.formats.inventory import FORMAT, Inventory
+from gavotte.formats.routes import CONTROL_PORT, TlsRoute
+
+LOCAL = "127.0.0.1"
+"""Where agents' ports are on this machine, and what their certificate bears."""
+BEARER = "agent"
+
+
+class PodEndpoints(HostEndpoints):
+    """Pods with agents, reached by way of the API server: only pods need a route to pods."""
+
+    kind = "kubernetes"
+
+    def __init__(self, cluster: Cluster, driver: Driver, places: Mapping[str, Place], keys: Path) -> None:
+        self._cluster = cluster
+        self._driver = driver
+        self._places = places
+        self._keys = keys
+        self._pods: dict[str, Pod] = {}
+        self._forwards: list[Forward] = []
+        super().__init__(self._there())
+
+    def close(self) -> None:
+        """Closes the roads to the agents."""
+        super().close()
+        for forward in self._forwards:
+            forward.close()
+        self._forwards.clear()
+
+    def command(self, host: str, argv: Sequence[str]) -> list[str]:
+        """The line that runs a program in a pod."""
+        place = [self._driver.context, self._driver.namespace, self._pods[host].name]
+        return [sys.executable, "-m", "gavotte.campaign.drivers.pod_shell", *place, *argv]
+
+    def ask(self, host: str, script: str) -> str:
+        """What a shell in a pod prints; empty where there is none, or it does not answer in time."""
+        try:
+            running = executed(
+                self._cluster.api.configuration, self._driver.namespace, self._pods[host].name, ["sh", "-c", script]
+            )
+            running.run_forever(timeout=ASK_LIMIT_S)
+            text = running.read_stdout(timeout=0) or ""
+            running.close()
+        except Exception:  # whatever a WebSocket can go wrong by
+            return ""
+        return str(text)
+
+    def mend(self) -> None:
+        """Waits until all pods are ready again, others where they had to be replaced, and opens the roads anew."""
+        self.close()
+        self.inventory = self._there()
+        super().mend()
+
+    def _there(self) -> Inventory:
+        self._pods = self._cluster.ready(self._places)
+        ports = {}
+        for name, pod in self._pods.items():
+            forward = Forward(
+                self._cluster.api.configuration, self._driver.namespace, pod.name, CONTROL_PORT, self._cluster.told
+            )
+            self._forwards.append(forward)
+            ports[name] = forward.port
+        return inventory_of(self._pods, ports, self._driver, self._keys)
+
+
+def inventory_of(pods: Mapping[str, Pod], ports: Mapping[str, int], driver: Driver, keys: Path) -> Inventory:
+    """Pods as hosts: at their own addresses to each other, at a port of this machine to us."""
+    hosts = []
+    for name, pod in pods.items():
+        labels = {"machine": pod.node}
+        if driver.tenant(name):
+            labels["tenant"] = driver.tenant(name)
+        agent = str(TlsRoute(LOCAL, ports[name]))
+        hosts.append({"name": name, "address": pod.address, "agent": agent, "labels": labels})
+    return Inventory.model_validate({"format": FORMAT, "keys": str(keys), "host": hosts})
+
+
+@contextmanager
+def in_kubernetes(campaign: Campaign, make_keys: MakesKeys | None, told: Told) -> Iterator[PodEndpoints]:
+    """Holds pods with agents for the length of the block, and deletes them at its end however it ends."""
+    driver = campaign.driver
+    if make_keys is None:
+        raise GavotteError("nothing makes the keys of the agents' pods", hint="use `gavotte campaign run`")
+    cluster = Cluster(connected(driver.context), driver, mark_of(campaign), told)
+    places = cluster.places(campaign.endpoints)
+    with tempfile.TemporaryDirectory(prefix="gavotte-keys-") as folder:
+        keys = Path(folder)
+        make_keys(keys, BEARER, LOCAL)
+        theirs = {file.name: file.read_bytes() for file in sorted((keys / "hosts" / BEARER).iterdir())}
+        assert AUTHORITY in theirs
+        try:
+            cluster.make(places, theirs)
+            endpoints = PodEndpoints(cluster, driver, places, keys)
+            try:
+                yield endpoints
+            finally:
+                endpoints.close()
+        finally:
+            cluster.delete()

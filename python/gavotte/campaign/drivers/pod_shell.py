@@ -1,0 +1,53 @@
+"""Runs a program in a pod, as `kubectl exec` does: python -m THIS CONTEXT NAMESPACE POD PROGRAM..."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from gavotte.campaign.drivers.cluster import CONTAINER, connected, said
+
+UPDATE_S = 1.0
+
+
+def executed(settings: Any, namespace: str, pod: str, argv: Sequence[str]) -> Any:
+    """Starts a program in a pod's agent's container; gives its stream."""
+    from kubernetes import client
+    from kubernetes.stream import stream
+
+    core = client.CoreV1Api(client.ApiClient(settings))
+    return stream(
+        core.connect_get_namespaced_pod_exec,
+        pod,
+        namespace,
+        container=CONTAINER,
+        command=list(argv),
+        stdin=False,
+        stdout=True,
+        stderr=True,
+        tty=False,
+        _preload_content=False,
+    )
+
+
+def main() -> int:
+    """Copies what the program says to this one's outputs, and ends as it did."""
+    context, namespace, pod, *argv = sys.argv[1:]
+    api = connected(context)
+    with said(f"run {argv[0]}"):
+        running = executed(api.configuration, namespace, pod, argv)
+    while running.is_open():
+        running.update(timeout=UPDATE_S)
+        for peek, read, out in (
+            (running.peek_stdout, running.read_stdout, sys.stdout),
+            (running.peek_stderr, running.read_stderr, sys.stderr),
+        ):
+            if peek():
+                out.write(read())
+                out.flush()
+    return int(running.returncode or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
