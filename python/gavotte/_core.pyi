@@ -322,6 +322,36 @@ def captured(
     """
 
 @final
+class SocketWatch:
+    """The sockets of this network namespace: what they send and receive, and whose they are."""
+
+    def __new__(cls) -> SocketWatch:
+        """Begins: what moved before does not count.
+
+        Raises:
+            OSError: when the kernel tells nothing of sockets.
+        """
+
+    def look(self) -> None:
+        """Reads all counters.
+
+        Raises:
+            OSError: when the kernel does not answer.
+        """
+
+    def report(self) -> tuple[list[tuple[str, str, bool, int, int]], list[tuple[str, int, str, str, int | None]]]:
+        """What moved since the last call, and whose ends are that were not known before.
+
+        Returns:
+            (own end, other end, whether UDP, bytes sent, received), and (own end, process, name, cgroup, rank).
+        """
+
+    def counters(self) -> list[tuple[str, int]]:
+        """What the watch counts of itself, by name."""
+
+    def without_datagrams(self) -> str | None:
+        """Why UDP is not counted; None = it is."""
+
 class Exports:
     """What flow meters exported."""
 

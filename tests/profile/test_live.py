@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -13,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from gavotte import lab
 from gavotte.errors import FormatError, GavotteError
+from gavotte.formats.inventory import read_inventory
 from gavotte.profile import Count, Traffic, parse_task, profile
 from gavotte.profile.naming import canonical_process, process
-from gavotte.profile.sockets import Sockets
 
 SERVER = """
 import socket, sys
@@ -98,23 +100,136 @@ def test_what_cannot_be_watched_is_one_line() -> None:
         ("pid:12", "pid:12"),
         ("container:0123456789abcdef", "container:0123456789ab"),
         ("nginx", "nginx"),
+        ("h0/container:0123456789abcdef", "h0/container:0123456789ab"),
+        ("rank:3", "rank:3"),
     ):
         assert canonical_process(text) == canonical
 
 
-def test_the_kernel_tells_of_both_ends() -> None:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_connection(server.getsockname()) as client,
-        server.accept()[0] as other,
-    ):
-        client.sendall(bytes(700))
-        assert len(other.recv(1000)) == 700
-        sockets = Sockets()
+def datagrams(target: Any, sizes: list[int]) -> None:
+    with socket.socket(target.family, socket.SOCK_DGRAM) as sender:
+        for size in sizes:
+            sender.sendto(bytes(size), target.getsockname())
+        time.sleep(0.4)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may load BPF programs")
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_datagrams_are_counted_to_the_byte(host: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as receiver:
+        receiver.bind((host, 0))
+        port = receiver.getsockname()[1]
+        ready = threading.Thread(target=datagrams, args=(receiver, [1, 1400, 60_000] * 20))
+        end = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        tasks = {end: "receiver", host: "sender"}
+        found = profile("live", [], tasks, name="udp", for_s=1.0, ready=lambda _: ready.start()).traffic
+        ready.join()
+    if not found.seen["counts_datagrams"]:
+        pytest.skip("this kernel lets nobody count datagrams")
+    assert found.counts["sender", "receiver"] == Count.exact(20 * 61_401)
+    assert found.seen["uncounted_datagrams"] == 0
+
+
+PROGRAM = """
+import json, os, socket, sys, threading, time
+sys.path.insert(0, sys.argv[1])
+from gavotte.profile import profile
+
+def talk():
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        with server.accept()[0] as other:
+            for _ in range(100):
+                client.sendall(bytes(10_000))
+                left = 10_000
+                while left:
+                    left -= len(other.recv(left))
+            time.sleep(0.5)
+
+thread = threading.Thread(target=talk)
+tasks = {f"pid:{os.getpid()}": "own"}
+own = str(os.getpid())
+found = profile("live", [own], tasks, name="own", for_s=1.0, ready=lambda _: thread.start(), min_bytes=0).traffic
+thread.join()
+print(json.dumps([os.geteuid(), found.counts["own", "own"], found.seen]))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can become another user")
+def test_a_user_without_rights_sees_its_own_processes() -> None:
+    package = Path(__file__).parents[2] / "python"
+    other = ["setpriv", "--reuid=65534", "--clear-groups"]
+    reached = subprocess.run([*other, "test", "-r", package / "gavotte"], timeout=10)
+    if reached.returncode:
+        pytest.skip("another user cannot read this folder")
+    words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]
+    ran = subprocess.run(
+        [*words, sys.executable, "-c", PROGRAM, str(package)], capture_output=True, text=True, timeout=60, cwd="/"
+    )
+    assert ran.returncode == 0, ran.stderr
+    user, count, seen = json.loads(ran.stdout)
+    assert (user, count) == (65534, [1_000_000] * 3)
+    assert not seen["counts_datagrams"]
+
+
+@pytest.mark.lab
+@pytest.mark.patient
+def test_agents_watch_their_hosts(small_cloud: lab.Session, tmp_path: Path) -> None:
+    """One side is on each host, TCP and UDP, and both tell of it; loopback of one host is not that of another."""
+    inventory = read_inventory(small_cloud.hosts_file)
+    (tmp_path / "job.py").write_text(JOB)
+    address = next(host.address for host in inventory.host if host.name == "b")
+    jobs: list[subprocess.Popen[bytes]] = []
+
+    def ready(_: str) -> None:
+        rank = dict(os.environ)
+        for number, host in ((1, "b"), (0, "a")):
+            words = [sys.executable, str(tmp_path / "job.py"), str(number), address]
+            jobs.append(small_cloud.exec(host, words, env=rank | {"PMI_RANK": str(number)}))
+
+    tasks = {"rank:0": "left", "rank:1": "right"}
+    found = profile("live", [], tasks, name="job", for_s=4.0, hosts=inventory, ready=ready).traffic
+    assert [each.wait(30) for each in jobs] == [0, 0]
+    assert found.counts["left", "right"] == Count.exact(500_000 + 30 * 1000)
+    assert found.counts["right", "left"] == Count.exact(7_000)
+    # Each talks to itself over its own loopback.
+    assert found.counts["left", "left"] == found.counts["right", "right"] == Count.exact(20_000)
+    assert found.seen["hosts"] == 3
+
+
+JOB = """
+import socket, sys, time
+rank, address = int(sys.argv[1]), sys.argv[2]
+
+def some(connection, size):
+    while size:
+        size -= len(connection.recv(size))
+
+with socket.create_server(("127.0.0.1", 7171)) as own, socket.create_connection(("127.0.0.1", 7171)) as there:
+    with own.accept()[0] as here:
+        there.sendall(bytes(20_000))
+        some(here, 20_000)
+        time.sleep(0.3)
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+if rank:
+    udp.bind((address, 7173))
+    with socket.create_server((address, 7172)) as server, server.accept()[0] as other:
+        some(other, 500_000)
+        other.sendall(bytes(7_000))
+        for _ in range(30):
+            udp.recv(2000)
+        time.sleep(0.5)
+else:
+    for _ in range(100):
         try:
-            found = list(sockets.now())
-        finally:
-            sockets.close()
-        here, there = (f"127.0.0.1:{each.getsockname()[1]}" for each in (client, server))
-        assert [each.sent_bytes for each in found if (each.here, each.there) == (here, there)] == [700]
-        assert [each.received_bytes for each in found if (each.here, each.there) == (there, here)] == [700]
+            other = socket.create_connection((address, 7172))
+            break
+        except OSError:
+            time.sleep(0.05)
+    other.sendall(bytes(500_000))
+    some(other, 7_000)
+    for _ in range(30):
+        udp.sendto(bytes(1000), (address, 7173))
+        time.sleep(0.005)
+    time.sleep(0.5)
+"""

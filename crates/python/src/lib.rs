@@ -12,6 +12,7 @@ mod fluid;
 mod guarded;
 mod network;
 mod problem;
+mod sockets;
 mod topology;
 mod transfer;
 
@@ -38,6 +39,8 @@ mod _core {
     use crate::network::Network;
     #[pymodule_export]
     use crate::problem::{Problem, policies};
+    #[pymodule_export]
+    use crate::sockets::SocketWatch;
     #[pymodule_export]
     use crate::transfer::{CoflowTrace, order_names, order_rates, wss};
 

@@ -7,11 +7,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
-use crate::bpf::kernel::{self, Array};
-use crate::bpf::programs::{self, Maps, arrived, out, phantom};
 use crate::error::ShaperError;
-use crate::netlink::{Message, Netlink};
+use crate::programs::{self, Maps, arrived, out, phantom};
 use crate::tc::{self, ClassCounts, Link, Rates, Way};
+use gavotte_kernel::bpf::{self, Array, Kind};
+use gavotte_kernel::netlink::{Message, Netlink};
 
 /// Most pairs of one interface, both directions together.
 pub const MAX_PAIRS: u32 = 8192;
@@ -93,7 +93,7 @@ pub struct Received {
 /// The programs and maps of an interface.
 #[derive(Debug)]
 struct Programs {
-    pairs: kernel::HashMap<8, 8>,
+    pairs: bpf::HashMap<8, 8>,
     out: Array<{ out::WORDS }>,
     arrived: Array<{ arrived::WORDS }>,
     phantom: Array<{ phantom::WORDS }>,
@@ -103,7 +103,7 @@ struct Programs {
 
 impl Programs {
     fn load(ect: bool) -> io::Result<Self> {
-        let pairs = kernel::HashMap::new(MAX_PAIRS, "gv_pairs")?;
+        let pairs = bpf::HashMap::new(MAX_PAIRS, "gv_pairs")?;
         let out = Array::new(MAX_PAIRS, "gv_out")?;
         let arrived = Array::new(MAX_PAIRS, "gv_arrived")?;
         let phantom = Array::new(1, "gv_phantom")?;
@@ -113,8 +113,8 @@ impl Programs {
             arrived: arrived.fd(),
             phantom: phantom.fd(),
         };
-        let egress = kernel::load(&programs::egress(maps, tc::MAJOR, ect), "gv_egress")?;
-        let ingress = kernel::load(&programs::ingress(maps, ect), "gv_ingress")?;
+        let egress = bpf::load(&programs::egress(maps, tc::MAJOR, ect), Kind::Classifier, "gv_egress")?;
+        let ingress = bpf::load(&programs::ingress(maps, ect), Kind::Classifier, "gv_ingress")?;
         Ok(Self {
             pairs,
             out,
@@ -636,7 +636,7 @@ impl Port {
             arrived: -1,
             phantom: phantom.fd(),
         };
-        let program = kernel::load(&programs::port(maps), "gv_port").map_err(failed())?;
+        let program = bpf::load(&programs::port(maps), Kind::Classifier, "gv_port").map_err(failed())?;
         let qdiscs = tc::qdiscs(&mut netlink).map_err(failed())?;
         if !qdiscs
             .iter()

@@ -7,10 +7,9 @@
 //! Numbers go into packets before they wait in their class, since nothing of the host's own lies behind it. So that a full
 //! class leaves no gap in them, the classifier reckons what waits and drops before it numbers: every gap is the network's.
 
-mod bpf;
 mod device;
 mod error;
-mod netlink;
+mod programs;
 mod tc;
 
 pub use device::{

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
 
-use crate::netlink::{Message, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Netlink, attribute, text, u32_at, u64_at};
+use gavotte_kernel::netlink::{
+    Message, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Netlink, attribute, text, u32_at, u64_at,
+};
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;

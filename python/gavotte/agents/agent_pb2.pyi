@@ -973,3 +973,65 @@ class UnguardReply(_message.Message):
     DEVICES_FIELD_NUMBER: _ClassVar[int]
     devices: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, devices: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class WatchRequest(_message.Message):
+    __slots__ = ("run_id", "look_s", "report_s")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    LOOK_S_FIELD_NUMBER: _ClassVar[int]
+    REPORT_S_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    look_s: float
+    report_s: float
+    def __init__(self, run_id: _Optional[str] = ..., look_s: _Optional[float] = ..., report_s: _Optional[float] = ...) -> None: ...
+
+class SocketBytes(_message.Message):
+    __slots__ = ("here", "there", "datagrams", "sent_bytes", "received_bytes")
+    HERE_FIELD_NUMBER: _ClassVar[int]
+    THERE_FIELD_NUMBER: _ClassVar[int]
+    DATAGRAMS_FIELD_NUMBER: _ClassVar[int]
+    SENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    here: str
+    there: str
+    datagrams: bool
+    sent_bytes: int
+    received_bytes: int
+    def __init__(self, here: _Optional[str] = ..., there: _Optional[str] = ..., datagrams: bool = ..., sent_bytes: _Optional[int] = ..., received_bytes: _Optional[int] = ...) -> None: ...
+
+class SocketOwner(_message.Message):
+    __slots__ = ("here", "pid", "name", "cgroup", "rank")
+    HERE_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CGROUP_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    here: str
+    pid: int
+    name: str
+    cgroup: str
+    rank: int
+    def __init__(self, here: _Optional[str] = ..., pid: _Optional[int] = ..., name: _Optional[str] = ..., cgroup: _Optional[str] = ..., rank: _Optional[int] = ...) -> None: ...
+
+class WatchReply(_message.Message):
+    __slots__ = ("unix_time_ns", "moved", "owners", "looks", "connections", "closed_unseen", "tells_ends", "without_datagrams", "uncounted_datagrams", "cpu_s")
+    UNIX_TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
+    OWNERS_FIELD_NUMBER: _ClassVar[int]
+    LOOKS_FIELD_NUMBER: _ClassVar[int]
+    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_UNSEEN_FIELD_NUMBER: _ClassVar[int]
+    TELLS_ENDS_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_DATAGRAMS_FIELD_NUMBER: _ClassVar[int]
+    UNCOUNTED_DATAGRAMS_FIELD_NUMBER: _ClassVar[int]
+    CPU_S_FIELD_NUMBER: _ClassVar[int]
+    unix_time_ns: int
+    moved: _containers.RepeatedCompositeFieldContainer[SocketBytes]
+    owners: _containers.RepeatedCompositeFieldContainer[SocketOwner]
+    looks: int
+    connections: int
+    closed_unseen: int
+    tells_ends: bool
+    without_datagrams: str
+    uncounted_datagrams: int
+    cpu_s: float
+    def __init__(self, unix_time_ns: _Optional[int] = ..., moved: _Optional[_Iterable[_Union[SocketBytes, _Mapping]]] = ..., owners: _Optional[_Iterable[_Union[SocketOwner, _Mapping]]] = ..., looks: _Optional[int] = ..., connections: _Optional[int] = ..., closed_unseen: _Optional[int] = ..., tells_ends: bool = ..., without_datagrams: _Optional[str] = ..., uncounted_datagrams: _Optional[int] = ..., cpu_s: _Optional[float] = ...) -> None: ...

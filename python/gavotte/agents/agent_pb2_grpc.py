@@ -114,6 +114,11 @@ class AgentStub(object):
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.UnguardRequest.SerializeToString,
                 response_deserializer=gavotte_dot_agents_dot_agent__pb2.UnguardReply.FromString,
                 _registered_method=True)
+        self.Watch = channel.unary_stream(
+                '/gavotte.agents.Agent/Watch',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.WatchRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.WatchReply.FromString,
+                _registered_method=True)
         self.Logs = channel.unary_unary(
                 '/gavotte.agents.Agent/Logs',
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.LogsRequest.SerializeToString,
@@ -246,6 +251,13 @@ class AgentServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Watch(self, request, context):
+        """Watches what the host's own sockets send and receive, as far as the agent's user may look, until the stream is closed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Logs(self, request, context):
         """Gives the last entries of the agent's log. Needs no hold.
         """
@@ -342,6 +354,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Unguard,
                     request_deserializer=gavotte_dot_agents_dot_agent__pb2.UnguardRequest.FromString,
                     response_serializer=gavotte_dot_agents_dot_agent__pb2.UnguardReply.SerializeToString,
+            ),
+            'Watch': grpc.unary_stream_rpc_method_handler(
+                    servicer.Watch,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.WatchRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.WatchReply.SerializeToString,
             ),
             'Logs': grpc.unary_unary_rpc_method_handler(
                     servicer.Logs,
@@ -786,6 +803,33 @@ class Agent(object):
             '/gavotte.agents.Agent/Unguard',
             gavotte_dot_agents_dot_agent__pb2.UnguardRequest.SerializeToString,
             gavotte_dot_agents_dot_agent__pb2.UnguardReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Watch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/gavotte.agents.Agent/Watch',
+            gavotte_dot_agents_dot_agent__pb2.WatchRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.WatchReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -384,6 +384,12 @@ class Fleet:
         """Hands every agent its transfers of one phase and yields its events. See `measure`."""
         return self._streams("Replay", requests, deadline_s, silence_s)
 
+    def watch(
+        self, requests: Mapping[str, pb.WatchRequest], *, deadline_s: float, silence_s: Callable[[], float]
+    ) -> Iterator[tuple[str, pb.WatchReply | AgentError]]:
+        """Has agents watch their hosts' sockets and yields what they tell. See `measure`."""
+        return self._streams("Watch", requests, deadline_s, silence_s)
+
     def manifest(self, host: str, path: str, *, block_bytes: int = 0, deadline_s: float) -> pb.ManifestReply:
         """Has an agent read a file and tell how it is cut into blocks.
 

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from gavotte.cli.options import Json
+from gavotte.cli.options import Json, MaybeHosts
 from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.formats.app import write_app
+from gavotte.formats.inventory import Inventory
 from gavotte.formats.names import label_of
 from gavotte.formats.rates import format_bytes
 from gavotte.profile import (
@@ -43,6 +44,8 @@ LOSSES = {
     "lost_records": "flow records were lost on their way",
     "untold_sets": "sets of flows had no template",
     "socket_drops": "datagrams came faster than they were read",
+    "closed_unseen": "connections ended between two looks, with what they moved since the last",
+    "uncounted_datagrams": "datagrams found no room in the kernel's table",
     "unplaced_bytes": "bytes found no room in the tables",
 }
 """What a source counted that its bytes may lack."""
@@ -101,6 +104,7 @@ def _command(key: str, source: Source) -> Callable[..., None]:
         for_s: Annotated[
             float | None, typer.Option("--for", help="Watch no longer than this.", min=0, metavar="SECONDS")
         ] = None,
+        hosts: MaybeHosts = None,
         as_json: Json = False,
     ) -> None:
         named = read_tasks(tasks, source.names) if tasks else {}
@@ -116,6 +120,7 @@ def _command(key: str, source: Source) -> Callable[..., None]:
             every_s=every,
             listen=listen,
             for_s=for_s,
+            hosts=_inventory(hosts),
             ready=_waiting,
         )
         if output is not None:
@@ -140,6 +145,7 @@ def _taking(read: Callable[..., None], source: Source) -> Callable[..., None]:
         "every": not source.timed,
         "listen": not source.listens,
         "for_s": not (source.listens or source.watches),
+        "hosts": not source.watches,
     }
     signature = inspect.signature(read, eval_str=True)
     parameters = [each for name, each in signature.parameters.items() if not unused.get(name, False)]
@@ -147,6 +153,14 @@ def _taking(read: Callable[..., None], source: Source) -> Callable[..., None]:
         parameters[0] = parameters[0].replace(default=inspect.Parameter.empty)
     read.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return read
+
+
+def _inventory(hosts: str | None) -> Inventory | None:
+    if hosts is None:
+        return None
+    from gavotte.agents import resolve_hosts
+
+    return resolve_hosts(hosts)
 
 
 def _waiting(where: str) -> None:
@@ -227,6 +241,8 @@ def _show(found: Profile) -> None:
     for name, what in LOSSES.items():
         if seen.get(name):
             note(f"warning: {seen[name]} {what}")
+    if seen.get("counts_datagrams") is False:
+        note("warning: UDP is not counted: the kernel lets only those count it who have CAP_BPF and CAP_NET_ADMIN")
     if seen.get("truncated"):
         note("warning: the capture ends within a packet; all packets before it are counted")
 

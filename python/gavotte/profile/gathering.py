@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gavotte.formats.inventory import Inventory
 from gavotte.profile.traffic import Count, Span, Traffic
 
 MOST_SPANS = 100_000
@@ -25,6 +26,7 @@ class Request:
         every_s: how long an interval of the series is; None makes one of all.
         listen: `ADDRESS:PORT` to receive exports at, instead of inputs.
         for_s: how long to watch, for sources that do.
+        hosts: to watch through their agents, for sources that do; None = this machine.
         ready: called with what the source waits for, once it does.
     """
 
@@ -33,6 +35,7 @@ class Request:
     every_s: float | None = None
     listen: str | None = None
     for_s: float | None = None
+    hosts: Inventory | None = None
     ready: Callable[[str], None] | None = None
 
 

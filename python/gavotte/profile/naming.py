@@ -58,10 +58,11 @@ def canonical_process(text: str) -> str:
         ValueError: when it is none.
     """
     kind, separator, what = text.partition(":")
-    if separator and kind in ("pid", "container", "cgroup"):
-        if not what or (kind == "pid" and not what.isdigit()):
+    bare = kind.rpartition("/")[2]
+    if separator and bare in ("pid", "rank", "container", "cgroup"):
+        if not what or (bare in ("pid", "rank") and not what.isdigit()):
             raise ValueError
-        return f"container:{what[:12]}" if kind == "container" else text
+        return f"{kind}:{what[:12]}" if bare == "container" else text
     try:
         return canonical_address(text)
     except ValueError:
@@ -96,7 +97,9 @@ def _canonical_executor(text: str) -> str:
 
 
 executor = Names("executor", "an executor's ID or host", "use one without blanks", _canonical_executor)
-process = Names("process", "a process or an address", "use a name, pid:NUMBER, or an address", canonical_process)
+process = Names(
+    "process", "a process or an address", "use a name, pid:NUMBER, rank:NUMBER, or an address", canonical_process
+)
 pod = Names("address", "an IP address or a pod", "use an IP address or NAMESPACE/POD", canonical_end)
 rank = Names("rank", "a rank", "write a number from 0", _canonical_rank)
 

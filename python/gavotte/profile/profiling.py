@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import FORMAT, App
+from gavotte.formats.inventory import Inventory
 from gavotte.formats.reading import validate
 from gavotte.profile.gathering import Request
 from gavotte.profile.series import by_phase
@@ -66,6 +67,7 @@ def profile(
     every_s: float | None = None,
     listen: str | None = None,
     for_s: float | None = None,
+    hosts: Inventory | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> Profile:
     """Finds out who sends how many bytes to whom (Choreo, section 2.1), and writes it as an App.
@@ -84,6 +86,7 @@ def profile(
         every_s: makes the Traffic a series, a span for each interval of so many seconds since the epoch.
         listen: `ADDRESS:PORT` to receive exports at, in place of inputs, until Ctrl-C.
         for_s: for no longer than this.
+        hosts: whose sockets `live` watches through their agents, in place of this machine's.
         ready: called with the address and port once exports can come.
 
     Returns:
@@ -102,10 +105,14 @@ def profile(
         raise GavotteError(f"nothing to read by {source}", hint=hint)
     if every_s is not None and not (0 < every_s < math.inf):
         raise GavotteError(f"an interval of {every_s} s makes no series", hint="use a positive number of seconds")
-    for given, takes, what in ((every_s, reader.timed, "times"), (listen, reader.listens, "exports to listen for")):
+    for given, takes, what in (
+        (every_s, reader.timed, "times"),
+        (listen, reader.listens, "exports to listen for"),
+        (hosts, reader.watches, "hosts to watch"),
+    ):
         if given is not None and not takes:
             raise GavotteError(f"{source} has no {what}", hint="leave that option out")
-    traffic = reader.read(Request(paths, tasks, every_s, listen, for_s, ready))
+    traffic = reader.read(Request(paths, tasks, every_s, listen, for_s, hosts, ready))
     return app_of(traffic, name=name, cpus=cpus, memory_bytes=memory_bytes, min_bytes=min_bytes)
 
 

@@ -1,60 +1,64 @@
-"""The kernel's own byte counters of each TCP connection (sock_diag), and whose each is (/proc).
-
-Netlink by hand: what is read are three numbers of each socket, many times a second, and the messages that the kernel
-sends when a socket ends, which need the same reading.
-"""
+"""What sockets send and receive, as the kernels of this machine or of an inventory's hosts count it."""
 
 from __future__ import annotations
 
-import ipaddress
-import os
+import queue
 import re
-import socket
-import struct
-from collections.abc import Iterator
-from pathlib import Path
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gavotte.errors import UnsupportedError
+from gavotte import agents
+from gavotte._core import SocketWatch
+from gavotte.agents import Budget
+from gavotte.agents import agent_pb2 as pb
+from gavotte.errors import AgentError, UnsupportedError
+from gavotte.formats.inventory import Inventory
 
-_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _DONE, _ERROR = 4, 20, 3, 2
-_REQUEST_DUMP = 0x301
-_WITH_INFO = 1 << 1
-_INFO = 2
-_ALL_STATES_BUT_LISTEN = 0xFFF & ~(1 << 10)
-_DESTROYED = (1 << 0) | (1 << 2)
-"""Multicast groups of TCP sockets over IPv4 and IPv6 that end."""
-_MESSAGE_BYTES = 72
-_RECEIVE_BYTES = 1 << 20
-_ACKED_AT, _RECEIVED_AT = 120, 128
-"""Of tcp_info: bytes that the other end acknowledged, its SYN included, and bytes received in order."""
+LOOK_S = 0.1
+"""Ten looks a second cost 1 % of a core with a hundred connections."""
+REPORT_S = 0.5
+"""How often agents tell what moved."""
+SLACK_S = 30.0
+"""What a watch through agents may last beyond its own time."""
 _CONTAINER = re.compile(r"([0-9a-f]{12})[0-9a-f]{52}")
 
 
-class Connection(NamedTuple):
-    """One socket's side of a connection.
+class Moved(NamedTuple):
+    """Payload between one socket and another end, since the last report.
 
     Attributes:
-        inode: of the socket; 0 when it has no owner any more.
-        here: its own address, with the port as `canonical_address` writes it.
+        here: the socket's own address, with the port as `canonical_address` writes it.
         there: the other end's.
-        sent_bytes: that the other end has acknowledged.
-        received_bytes: in order.
+        datagrams: UDP, and not TCP.
+        sent_bytes: from here to there.
+        received_bytes: and back.
     """
 
-    inode: int
     here: str
     there: str
+    datagrams: bool
     sent_bytes: int
     received_bytes: int
 
 
 class Owner(NamedTuple):
-    """The process that holds a socket."""
+    """The process that holds a socket.
 
+    Attributes:
+        here: the socket's end.
+        pid: its number.
+        name: as `ps -o comm` has it.
+        cgroup: its path.
+        rank: its rank, where an MPI launcher started it.
+    """
+
+    here: str
     pid: int
     name: str
     cgroup: str
+    rank: int | None
 
     @property
     def container(self) -> str:
@@ -63,136 +67,122 @@ class Owner(NamedTuple):
         return found[1] if found else ""
 
 
-class Sockets:
-    """The TCP sockets of this network namespace."""
+class Report(NamedTuple):
+    """What one host tells.
 
-    def __init__(self) -> None:
-        """Opens the kernel's interface.
+    Attributes:
+        host: its name; empty for this machine.
+        moved: since its last report.
+        owners: of ends that were not known before.
+        counters: of the watch itself, from its begin.
+    """
 
-        Raises:
-            UnsupportedError: when the kernel has none.
-        """
+    host: str
+    moved: Sequence[Moved]
+    owners: Sequence[Owner]
+    counters: Mapping[str, int | float | bool]
+
+
+def watch_here(for_s: float, ready: Callable[[], None]) -> Iterator[Report]:
+    """Watches this machine's network namespace, until the time is up or Ctrl-C.
+
+    Raises:
+        UnsupportedError: when the kernel has no such counters.
+    """
+    cpu_s = time.process_time()
+    try:
+        watch = SocketWatch()
+    except OSError as error:
+        raise UnsupportedError(
+            f"this kernel tells nothing of sockets: {error.strerror}", hint="use another source, as pcap"
+        ) from None
+
+    def report() -> Report:
+        moved, owners = watch.report()
+        counters = {**dict(watch.counters()), "processor_s": time.process_time() - cpu_s}
+        return Report("", [Moved(*each) for each in moved], [Owner(*each) for each in owners], counters)
+
+    end_s = time.monotonic() + for_s
+    ready()
+    yield report()
+    try:
+        while (left_s := end_s - time.monotonic()) > 0:
+            time.sleep(min(LOOK_S, left_s))
+            watch.look()
+            yield report()
+    except KeyboardInterrupt:  # how a user ends it
+        watch.look()
+        yield report()
+
+
+def watch_hosts(inventory: Inventory, for_s: float, ready: Callable[[], None]) -> Iterator[Report]:
+    """Watches the hosts of an inventory through their agents, beside other runs, until the time is up or Ctrl-C.
+
+    Raises:
+        AgentError: when an agent cannot be reached, does not watch, or falls silent.
+    """
+    budget = Budget(max_bytes=1, max_seconds=for_s + SLACK_S)
+    with agents.enrolled(inventory, budget, purpose="profile", shared=True) as fleet:
+        for name, reason in fleet.missing.items():
+            raise AgentError(f"{name}: {reason}", hint="leave it out of --hosts to profile without it")
+        request = pb.WatchRequest(run_id=fleet.run_id, look_s=LOOK_S, report_s=REPORT_S)
+        requests = {host.name: request for host in fleet.hosts}
+        arrivals: queue.SimpleQueue[tuple[str, pb.WatchReply | AgentError]] = queue.SimpleQueue()
+        over = threading.Event()
+
+        def drain() -> None:
+            for each in fleet.watch(requests, deadline_s=for_s + SLACK_S, silence_s=lambda: SLACK_S):
+                arrivals.put(each)
+                if over.is_set():
+                    break
+
+        threading.Thread(target=drain, daemon=True, name="watch").start()
         try:
-            self._asking = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _SOCK_DIAG)
-            self._asking.settimeout(5.0)
-        except OSError as error:
-            hint = "use another source, as pcap"
-            raise UnsupportedError(f"this kernel tells nothing of sockets: {error.strerror}", hint=hint) from None
-        self._ending: socket.socket | None = socket.socket(
-            socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, _SOCK_DIAG
-        )
+            yield from _until(arrivals, set(requests), for_s, ready)
+        finally:
+            over.set()
+
+
+def _until(
+    arrivals: queue.SimpleQueue[tuple[str, pb.WatchReply | AgentError]],
+    hosts: set[str],
+    for_s: float,
+    ready: Callable[[], None],
+) -> Iterator[Report]:
+    """Reports of all hosts, up to the first of each that covers the whole time."""
+    silent = set(hosts)
+    end_s, left = float("inf"), set(hosts)
+    while left:
         try:
-            self._ending.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
-            self._ending.bind((0, _DESTROYED))
-        except OSError:  # without CAP_NET_ADMIN
-            self._ending.close()
-            self._ending = None
-
-    @property
-    def tells_ends(self) -> bool:
-        """Whether the last counts of a connection are told when it ends."""
-        return self._ending is not None
-
-    def close(self) -> None:
-        """Gives the sockets back."""
-        self._asking.close()
-        if self._ending is not None:
-            self._ending.close()
-
-    def now(self) -> Iterator[Connection]:
-        """All connections as they are."""
-        for family in (socket.AF_INET, socket.AF_INET6):
-            body = struct.pack("=BBBBI48x", family, socket.IPPROTO_TCP, _WITH_INFO, 0, _ALL_STATES_BUT_LISTEN)
-            head = struct.pack("=IHHII", 16 + len(body), _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0)
-            self._asking.send(head + body)
-            done = False
-            while not done:
-                for kind, message in _messages(self._asking.recv(_RECEIVE_BYTES)):
-                    if kind in (_DONE, _ERROR):
-                        done = True
-                    elif (found := _connection(message)) is not None:
-                        yield found
-
-    def ended(self) -> Iterator[Connection]:
-        """Connections that ended since the last call, with their last counts."""
-        while self._ending is not None:
-            try:
-                content = self._ending.recv(_RECEIVE_BYTES)
-            except (BlockingIOError, OSError):
-                return
-            for _, message in _messages(content):
-                if (found := _connection(message)) is not None:
-                    # Both FINs took a number by now.
-                    sent, received = max(found.sent_bytes - 1, 0), max(found.received_bytes - 1, 0)
-                    yield found._replace(sent_bytes=sent, received_bytes=received)
-
-
-def owners() -> dict[int, Owner]:
-    """The processes of all sockets that this user may see, by the socket's inode."""
-    found: dict[int, Owner] = {}
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdigit():
+            name, reply = arrivals.get(timeout=SLACK_S + REPORT_S)
+        except KeyboardInterrupt:  # how a user ends it
+            end_s = time.monotonic()
             continue
-        base = Path(entry.path)
-        try:
-            inodes = _inodes(base / "fd")
-            if not inodes:
-                continue
-            name = (base / "comm").read_text(errors="replace").strip()
-            groups = (base / "cgroup").read_text(errors="replace").splitlines()
-            owner = Owner(int(entry.name), name, groups[-1].partition("::")[2] if groups else "")
-        except OSError:  # gone, or another user's
-            continue
-        for inode in inodes:
-            found.setdefault(inode, owner)
-    return found
+        except queue.Empty:
+            raise AgentError(f"the agents on {', '.join(sorted(left))} fell silent") from None
+        if isinstance(reply, AgentError):
+            raise reply
+        yield _told(name, reply)
+        if silent:
+            silent.discard(name)
+            if not silent:
+                ready()
+                end_s = time.monotonic() + for_s
+        # What it tells now may be of a look before the end; what it tells a report later is not.
+        elif time.monotonic() > end_s + REPORT_S:
+            left.discard(name)
 
 
-def _inodes(folder: Path) -> list[int]:
-    """The sockets among a process's open files; one that was closed just now, as the folder's own, is left out."""
-    found = []
-    for each in folder.iterdir():
-        try:
-            link = str(each.readlink())
-        except FileNotFoundError:
-            continue
-        if link.startswith("socket:["):
-            found.append(int(link[8:-1]))
-    return found
-
-
-def _messages(content: bytes) -> Iterator[tuple[int, bytes]]:
-    at = 0
-    while at + 16 <= len(content):
-        size, kind = struct.unpack_from("=IH", content, at)
-        if size < 16:
-            return
-        yield kind, content[at + 16 : at + size]
-        at += size + -size % 4
-
-
-def _connection(message: bytes) -> Connection | None:
-    if len(message) < _MESSAGE_BYTES:
-        return None
-    family = message[0]
-    here_port, there_port = struct.unpack_from(">HH", message, 4)
-    inode = struct.unpack_from("=I", message, 68)[0]
-    size = 4 if family == socket.AF_INET else 16
-    at = _MESSAGE_BYTES
-    while at + 4 <= len(message):
-        length, kind = struct.unpack_from("=HH", message, at)
-        if length < 4:
-            break
-        info = message[at + 4 : at + length]
-        if kind == _INFO and len(info) >= _RECEIVED_AT + 8:
-            acked, received = struct.unpack_from("=QQ", info, _ACKED_AT)
-            here, there = _end(message[8 : 8 + size], here_port), _end(message[24 : 24 + size], there_port)
-            return Connection(inode, here, there, max(acked - 1, 0), received)
-        at += length + -length % 4
-    return None
-
-
-def _end(packed: bytes, port: int) -> str:
-    parsed = ipaddress.ip_address(packed)
-    address = getattr(parsed, "ipv4_mapped", None) or parsed
-    return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
+def _told(host: str, reply: pb.WatchReply) -> Report:
+    moved = [Moved(e.here, e.there, e.datagrams, e.sent_bytes, e.received_bytes) for e in reply.moved]
+    owners = [Owner(e.here, e.pid, e.name, e.cgroup, e.rank if e.HasField("rank") else None) for e in reply.owners]
+    counters = {
+        "looks": reply.looks,
+        "connections": reply.connections,
+        "closed_unseen": reply.closed_unseen,
+        "tells_ends": reply.tells_ends,
+        "counts_datagrams": not reply.without_datagrams,
+        "uncounted_datagrams": reply.uncounted_datagrams,
+        "processor_s": reply.cpu_s,
+    }
+    return Report(host, moved, owners, counters)

@@ -6,3 +6,4 @@ pub mod lifeline;
 pub mod serve;
 pub mod service;
 pub mod socket;
+pub mod watching;

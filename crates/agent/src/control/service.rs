@@ -14,9 +14,10 @@ use crate::contract::agents::{
     GuardRequest, GuardedReply, GuardedRequest, HealthReply, HealthRequest, LogsReply, LogsRequest, ManifestReply,
     ManifestRequest, MeasureRequest, Neighbour, PaceReply, PaceRequest, ProbeReply, ReadmitReply, ReadmitRequest,
     ReleaseReply, ReleaseRequest, RenewReply, RenewRequest, ReplayReply, ReplayRequest, SpliceReply, SpliceRequest,
-    StartReply, StartRequest, StatusReply, StatusRequest, UnguardReply, UnguardRequest, agent_server::Agent,
+    StartReply, StartRequest, StatusReply, StatusRequest, UnguardReply, UnguardRequest, WatchReply, WatchRequest,
+    agent_server::Agent,
 };
-use crate::control::host;
+use crate::control::{host, watching};
 use crate::error::WorkError;
 use crate::guarantee::{Guarantees, GuardError, orphan};
 use crate::hold::HoldError;
@@ -114,6 +115,7 @@ impl Agent for Service {
     type MeasureStream = ReceiverStream<Result<ProbeReply, Status>>;
     type ReplayStream = ReceiverStream<Result<ReplayReply, Status>>;
     type BroadcastStream = ReceiverStream<Result<BroadcastReply, Status>>;
+    type WatchStream = ReceiverStream<Result<WatchReply, Status>>;
 
     async fn health(&self, _: Request<HealthRequest>) -> Result<Response<HealthReply>, Status> {
         let holds = self.plane.holds.list();
@@ -259,6 +261,17 @@ impl Agent for Service {
         let swept = tokio::task::spawn_blocking(|| orphan::sweep(false)).await;
         devices.extend(swept.ok().and_then(Result::ok).unwrap_or_default());
         Ok(Response::new(UnguardReply { devices }))
+    }
+
+    async fn watch(&self, request: Request<WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        let request = request.into_inner();
+        let hold = self.plane.holds.of(&request.run_id)?;
+        let paces = watching::paces(&request).map_err(invalid)?;
+        let watch = watching::begin().await?;
+        let (replies, stream) = mpsc::channel(PENDING_REPLIES);
+        let span = info_span!("watch", run = hold.run_id);
+        tokio::spawn(watching::run(hold, watch, paces, replies).instrument(span));
+        Ok(Response::new(ReceiverStream::new(stream)))
     }
 
     async fn logs(&self, request: Request<LogsRequest>) -> Result<Response<LogsReply>, Status> {

@@ -71,7 +71,7 @@ SOURCES: dict[str, Source] = {
     "live": Source(
         read_live,
         process,
-        "Watch the byte counters of this machine's TCP connections.",
+        "Watch what sockets send and receive, here or on all hosts.",
         "Processes to watch, by name or number. By default all.",
         timed=True,
         watches=True,

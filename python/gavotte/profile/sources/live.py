@@ -1,159 +1,161 @@
-"""This machine's own TCP counters, with no capture at all: what its processes send and receive while they are watched.
+"""What sockets send and receive while they are watched, with no capture: on this machine, or on all hosts by agents.
 
-The kernel counts acknowledged and received bytes of every connection. They are read again and again, and once more as a
-connection ends, which the kernel tells those who may administer the network; without that right, what a connection
-moved between the last look and its end is missing (`closed_unseen`), and short ones are seen only by chance. Whose a
-connection shorter than a look was, only its addresses tell. A user's
-own processes need no right at all; of others' sockets, the addresses are known and not the process. UDP has no such
-counters.
+TCP by the kernel's counters of each connection, which are read again and again, and once more as a connection ends.
+Where a kernel does not tell that, what a connection moved between the last look and its end is missing
+(`closed_unseen`), and short ones are seen only by chance. UDP is counted by BPF programs where the kernel lets this
+user load them (`counts_datagrams`): what sockets sent and what reached them, all of it. A user's own processes need
+no right at all; of others' sockets, the addresses are known and not the process. Whose a connection shorter than a
+look was, only its addresses tell.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import time
-from dataclasses import dataclass
+from collections import defaultdict
 from pathlib import Path
 
 from gavotte.errors import FormatError, GavotteError
 from gavotte.profile.gathering import Gathering, Request
-from gavotte.profile.sockets import Connection, Owner, Sockets, owners
+from gavotte.profile.sockets import Owner, Report, watch_here, watch_hosts
 from gavotte.profile.traffic import Count, Traffic
 
-LOOK_S = 0.1
-"""Ten looks a second cost 1 % of a core with a hundred connections."""
 DEFAULT_S = 10.0
+NAMING_S = 5.0
+"""So long bytes wait for their owners to be told, which come from the other end's host."""
 
-
-@dataclass
-class _Way:
-    """One direction of a connection."""
-
-    base: int | None
-    bytes: int = 0
-    told: int = 0
+Way = tuple[str, str, bool]
+"""Source, target, whether UDP."""
 
 
 def read_live(request: Request) -> Traffic:
     """Watches for a while.
 
-    Inputs are the processes to watch, by name or number; none means all. A task is a process, known as `pid:NUMBER`,
-    `NAME` (as `ps -o comm` has it), `container:ID` or `cgroup:PATH`, or an address, alone or with a port; the first of
-    these that is named holds. Without given tasks, a process is `NAME-NUMBER`, and whoever is elsewhere an address.
+    Inputs are the processes to watch, by name or number; none means all. A task is a process, known as
+    `pid:NUMBER`, `rank:NUMBER` (of an MPI job), `NAME` (as `ps -o comm` has it), `container:ID` or `cgroup:PATH`,
+    or an address, alone or with a port; the first of these that is named holds. With hosts, `HOST/` may stand
+    before each. Without given tasks, a process is `NAME-NUMBER`, `HOST-NAME-NUMBER` with hosts, and whoever is
+    elsewhere an address.
 
     Returns:
-        The Traffic. It has `seen` `connections`, `looks`, `closed_unseen`, `tells_ends`, `span_s`, and `processor_s`,
-        the time that watching took.
+        The Traffic. It has `seen` `hosts`, `connections`, `looks`, `closed_unseen`, `tells_ends`, `counts_datagrams`,
+        `uncounted_datagrams`, `span_s`, and `processor_s`, the time that watching took on all hosts.
 
     Raises:
         FormatError: when nothing was sent between tasks.
+        AgentError: when a host cannot be watched.
         UnsupportedError: when the kernel has no such counters.
     """
     for_s = DEFAULT_S if request.for_s is None else request.for_s
-    watch = _Watch(request)
-    start_s, cpu_s = time.time(), time.process_time()
-    end = time.monotonic() + for_s
-    try:
-        watch.look(first=True)
+    merging = _Merging(request)
+    start_s = time.time()
+
+    def ready() -> None:
         if request.ready is not None:
-            request.ready(f"this machine's connections for {for_s:g} s")
-        while (left_s := end - time.monotonic()) > 0:
-            time.sleep(min(LOOK_S, left_s))
-            watch.look()
-    except KeyboardInterrupt:  # how a user ends it
-        watch.look()
-    finally:
-        watch.sockets.close()
+            where = "this machine's" if request.hosts is None else f"{len(request.hosts.host)} hosts'"
+            request.ready(f"{where} connections for {for_s:g} s")
+
+    if request.hosts is None:
+        for each in map(str, request.inputs):
+            if each.isdigit() and not Path(f"/proc/{each}").is_dir():
+                raise GavotteError(f"no process {each} runs", hint="name one that does")
+        reports = watch_here(for_s, ready)
+    else:
+        reports = watch_hosts(request.hosts, for_s, ready)
+    for report in reports:
+        merging.take(report)
     stop_s = time.time()
-    seen = {**watch.seen, "span_s": stop_s - start_s, "processor_s": time.process_time() - cpu_s}
-    traffic = watch.gathering.traffic(seen, whole_s=(start_s, stop_s))
+    merging.name_all()
+    traffic = merging.gathering.traffic({**merging.seen(), "span_s": stop_s - start_s}, whole_s=(start_s, stop_s))
     if not traffic.attributed_bytes:
         hint = "watch while the application runs, or name other tasks"
         raise FormatError("live", "", "saw nothing sent between tasks", hint)
     return traffic
 
 
-class _Watch:
-    """What has been seen so far."""
+class _Merging:
+    """What all hosts have told so far: both ends of a connection may tell of it, and its bytes count once."""
 
     def __init__(self, request: Request) -> None:
-        for each in map(str, request.inputs):
-            if each.isdigit() and not _runs(int(each)):
-                raise GavotteError(f"no process {each} runs", hint="name one that does")
-        self.sockets = Sockets()
         self.gathering = Gathering(request)
-        self._request = request
         self._tasks = dict(request.tasks or {})
         self._wanted = {str(each) for each in request.inputs}
-        self._owners: dict[int, Owner] = {}
-        self._ends: dict[str, Owner] = {}
-        self._ways: dict[tuple[str, str], _Way] = {}
-        self._open: set[str] = set()
-        self._looks = self._closed = 0
+        self._owners: dict[str, tuple[str, Owner]] = {}
+        self._views: defaultdict[Way, dict[tuple[str, str], int]] = defaultdict(dict)
+        self._counted: dict[Way, int] = {}
+        self._cells: defaultdict[tuple[str, str, int], int] = defaultdict(int)
+        self._named_s = time.monotonic()
+        self._counters: dict[str, Report] = {}
 
-    @property
+    def take(self, report: Report) -> None:
+        """Counts what a report brings."""
+        self._counters[report.host] = report
+        for owner in report.owners:
+            self._owners[_scoped(owner.here, report.host)] = report.host, owner
+        interval = self.gathering.at(time.time())
+        for each in report.moved:
+            here, there = _scoped(each.here, report.host), _scoped(each.there, report.host)
+            for source, target, size, view in (
+                (here, there, each.sent_bytes, "sent"),
+                (there, here, each.received_bytes, "received"),
+            ):
+                if not size:
+                    continue
+                way = source, target, each.datagrams
+                views = self._views[way]
+                views[report.host, view] = views.get((report.host, view), 0) + size
+                most = max(views.values())
+                self._cells[source, target, interval] += most - self._counted.get(way, 0)
+                self._counted[way] = most
+        if time.monotonic() > self._named_s + NAMING_S:
+            self.name_all()
+
+    def name_all(self) -> None:
+        """Hands on what was counted, by the names of its ends."""
+        for (source, target, interval), size in self._cells.items():
+            if size and self._is_wanted(source, target):
+                self.gathering.add(self._name(source), self._name(target), Count.exact(size), interval)
+        self._cells.clear()
+        self._named_s = time.monotonic()
+
     def seen(self) -> dict[str, int | float | bool]:
+        """The counters of all hosts as one."""
+        told = [each.counters for each in self._counters.values()]
+        sums = ("connections", "closed_unseen", "uncounted_datagrams", "processor_s")
         return {
-            "connections": len({tuple(sorted(way)) for way in self._ways}),
-            "looks": self._looks,
-            "closed_unseen": self._closed,
-            "tells_ends": self.sockets.tells_ends,
+            "hosts": len(told),
+            "looks": max((int(each["looks"]) for each in told), default=0),
+            **{name: sum(each[name] for each in told) for name in sums},
+            **{name: all(each[name] for each in told) for name in ("tells_ends", "counts_datagrams")},
         }
 
-    def look(self, *, first: bool = False) -> None:
-        """Reads all counters once."""
-        now_s = time.time()
-        ended = list(self.sockets.ended())
-        current = list(self.sockets.now())
-        unknown = [each for each in current if each.inode and each.inode not in self._owners]
-        if unknown:
-            self._owners |= owners()
-            for each in unknown:  # another user's: do not ask again
-                self._owners.setdefault(each.inode, Owner(0, "", ""))
-        for each in current:
-            if (owner := self._owners.get(each.inode)) is not None and owner.pid:
-                self._ends[each.here] = owner
-        for each in [*ended, *current]:
-            self._count(each, now_s, first=first)
-        here = {each.here + " " + each.there for each in current}
-        told = {each.here + " " + each.there for each in ended}
-        self._closed += len(self._open - here - told)
-        self._open = here
-        self._looks += 1
-
-    def _count(self, each: Connection, now_s: float, *, first: bool) -> None:
-        for way, size in (((each.here, each.there), each.sent_bytes), ((each.there, each.here), each.received_bytes)):
-            known = self._ways.get(way)
-            if known is None:
-                known = self._ways[way] = _Way(size if first else 0)
-            # Both ends of a connection within this machine count its bytes; a port that is used again starts anew.
-            if size < known.told // 2:
-                known.base, known.told, known.bytes = 0, 0, 0
-            known.told = max(known.told, size)
-            fresh = known.told - (known.base or 0) - known.bytes
-            if fresh > 0 and self._is_wanted(way):
-                known.bytes += fresh
-                source, target = self._name(way[0]), self._name(way[1])
-                self.gathering.add(source, target, Count.exact(fresh), self.gathering.at(now_s))
-
-    def _is_wanted(self, way: tuple[str, str]) -> bool:
+    def _is_wanted(self, *ends: str) -> bool:
         if not self._wanted:
             return True
-        held = [owner for end in way if (owner := self._ends.get(end)) is not None]
+        held = [self._owners[end][1] for end in ends if end in self._owners]
         return any(owner.name in self._wanted or str(owner.pid) in self._wanted for owner in held)
 
     def _name(self, end: str) -> str:
         """The end by the first of its names that is a task's; else by that it goes by."""
-        owner = self._ends.get(end)
-        host, _, port = end.rpartition(":")
-        address = host.removeprefix("[").removesuffix("]")
-        names = [end, f"*:{port}", address]
+        host, owner = self._owners.get(end, ("", None))
+        scope, _, bare = end.rpartition("/")
+        address, _, port = bare.rpartition(":")
+        address = address.removeprefix("[").removesuffix("]")
+        names = [bare, f"*:{port}", address]
         if owner is not None:
-            names[:0] = [f"pid:{owner.pid}", owner.name, f"container:{owner.container}", f"cgroup:{owner.cgroup}"]
+            rank = [] if owner.rank is None else [f"rank:{owner.rank}"]
+            groups = [f"container:{owner.container}", f"cgroup:{owner.cgroup}"]
+            names[:0] = [f"pid:{owner.pid}", *rank, owner.name, *groups]
         for each in names:
-            if each in self._tasks:
-                return each
-        return f"{owner.name}-{owner.pid}" if owner is not None else address
+            for name in (f"{host or scope}/{each}", each):
+                if name in self._tasks:
+                    return name
+        if owner is None:
+            return f"{scope}-{address}" if scope else address
+        return "-".join(filter(None, (host, owner.name, str(owner.pid))))
 
 
-def _runs(pid: int) -> bool:
-    return Path(f"/proc/{pid}").is_dir()
+def _scoped(end: str, host: str) -> str:
+    """An end that only its own host knows by that address has the host's name before it."""
+    address = end.rpartition(":")[0].removeprefix("[").removesuffix("]").partition("%")[0]
+    return f"{host}/{end}" if host and ipaddress.ip_address(address).is_loopback else end

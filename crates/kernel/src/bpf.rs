@@ -10,12 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BPF_MAP_CREATE: libc::c_long = 0;
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
 const BPF_PROG_LOAD: libc::c_long = 5;
+const BPF_MAP_LOOKUP_BATCH: libc::c_long = 24;
+const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_MAP_TYPE_HASH: u32 = 1;
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
-const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
 const BPF_F_MMAPABLE: u32 = 1 << 10;
 /// Bytes of `union bpf_attr` that are filled in here; the kernel takes the rest as zeros.
 const ATTRIBUTE_BYTES: usize = 128;
+/// Entries of a map that are read by one call.
+const BATCH: usize = 4096;
+const SO_NETNS_COOKIE: libc::c_int = 71;
 const LOG_BYTES: usize = 256 * 1024;
 
 /// `union bpf_attr`, as bytes.
@@ -56,6 +60,28 @@ impl Attribute {
     }
 }
 
+/// What a program is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// To look at the packets of an interface.
+    Classifier,
+    /// To look at the packets that reach the sockets of a cgroup.
+    Ingress,
+    /// To look at the packets that the sockets of a cgroup send.
+    Egress,
+}
+
+impl Kind {
+    /// Its program type, and where it is attached.
+    fn types(self) -> (u32, u32) {
+        match self {
+            Self::Classifier => (3, 0),
+            Self::Ingress => (8, 0),
+            Self::Egress => (8, 1),
+        }
+    }
+}
+
 fn owned(fd: i32) -> OwnedFd {
     // SAFETY: a fresh descriptor that the kernel gave to nobody else.
     unsafe { OwnedFd::from_raw_fd(fd) }
@@ -75,18 +101,27 @@ fn create(kind: u32, key_bytes: u32, value_bytes: u32, entries: u32, flags: u32,
 
 /// A hash map with keys of `K` and values of `V` bytes.
 #[derive(Debug)]
-pub(crate) struct HashMap<const K: usize, const V: usize>(OwnedFd);
+pub struct HashMap<const K: usize, const V: usize>(OwnedFd);
 
 impl<const K: usize, const V: usize> HashMap<K, V> {
-    pub(crate) fn new(entries: u32, name: &str) -> io::Result<Self> {
+    /// One with room for so many entries.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn new(entries: u32, name: &str) -> io::Result<Self> {
         create(BPF_MAP_TYPE_HASH, K as u32, V as u32, entries, 0, name).map(Self)
     }
 
-    pub(crate) fn fd(&self) -> i32 {
+    /// Its descriptor, for programs.
+    pub fn fd(&self) -> i32 {
         self.0.as_raw_fd()
     }
 
-    pub(crate) fn set(&self, key: [u8; K], value: [u8; V]) -> io::Result<()> {
+    /// Sets an entry.
+    ///
+    /// # Errors
+    /// What the kernel says, as that it is full.
+    pub fn set(&self, key: [u8; K], value: [u8; V]) -> io::Result<()> {
         let mut attribute = Attribute::new()
             .u32(0, self.fd() as u32)
             .u64(8, key.as_ptr() as u64)
@@ -94,11 +129,44 @@ impl<const K: usize, const V: usize> HashMap<K, V> {
         // SAFETY: key and value live until the call returns and have the map's lengths.
         unsafe { attribute.call(BPF_MAP_UPDATE_ELEM) }.map(|_| ())
     }
+
+    /// All entries, as they are while they are read.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn all(&self) -> io::Result<Vec<([u8; K], [u8; V])>> {
+        let (mut keys, mut values) = (vec![[0; K]; BATCH], vec![[0; V]; BATCH]);
+        let mut from = None;
+        let mut found = Vec::new();
+        loop {
+            let mut next = 0_u64;
+            let mut attribute = Attribute::new()
+                .u64(0, from.as_ref().map_or(0, |at: &u64| ptr::from_ref(at) as u64))
+                .u64(8, ptr::from_mut(&mut next) as u64)
+                .u64(16, keys.as_mut_ptr() as u64)
+                .u64(24, values.as_mut_ptr() as u64)
+                .u32(32, BATCH as u32)
+                .u32(36, self.fd() as u32);
+            // SAFETY: the places between batches and the room for `BATCH` keys and values of the map's lengths live until
+            // the call returns.
+            let ended = match unsafe { attribute.call(BPF_MAP_LOOKUP_BATCH) } {
+                Ok(_) => false,
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => true,
+                Err(error) => return Err(error),
+            };
+            let count = u32::from_ne_bytes([32, 33, 34, 35].map(|at| attribute.0[at])) as usize;
+            found.extend(keys.iter().copied().zip(values.iter().copied()).take(count.min(BATCH)));
+            if ended {
+                return Ok(found);
+            }
+            from = Some(next);
+        }
+    }
 }
 
 /// An array of entries of `WORDS` 64-bit words, shared with the kernel: read and written without system calls.
 #[derive(Debug)]
-pub(crate) struct Array<const WORDS: usize> {
+pub struct Array<const WORDS: usize> {
     fd: OwnedFd,
     words: NonNull<AtomicU64>,
     entries: u32,
@@ -110,7 +178,11 @@ unsafe impl<const WORDS: usize> Send for Array<WORDS> {}
 unsafe impl<const WORDS: usize> Sync for Array<WORDS> {}
 
 impl<const WORDS: usize> Array<WORDS> {
-    pub(crate) fn new(entries: u32, name: &str) -> io::Result<Self> {
+    /// One of so many entries, all zeros.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn new(entries: u32, name: &str) -> io::Result<Self> {
         let fd = create(BPF_MAP_TYPE_ARRAY, 4, 8 * WORDS as u32, entries, BPF_F_MMAPABLE, name)?;
         // SAFETY: a fresh mapping of a descriptor that allows it; the kernel rounds the length up to pages, as the map is.
         let place = unsafe {
@@ -134,7 +206,8 @@ impl<const WORDS: usize> Array<WORDS> {
         8 * WORDS * entries as usize
     }
 
-    pub(crate) fn fd(&self) -> i32 {
+    /// Its descriptor, for programs.
+    pub fn fd(&self) -> i32 {
         self.fd.as_raw_fd()
     }
 
@@ -144,17 +217,20 @@ impl<const WORDS: usize> Array<WORDS> {
         unsafe { self.words.add(WORDS * entry as usize + word).as_ref() }
     }
 
-    pub(crate) fn get(&self, entry: u32) -> [u64; WORDS] {
+    /// An entry.
+    pub fn get(&self, entry: u32) -> [u64; WORDS] {
         std::array::from_fn(|word| self.word(entry, word).load(Ordering::Relaxed))
     }
 
-    pub(crate) fn set(&self, entry: u32, value: [u64; WORDS]) {
+    /// Sets an entry.
+    pub fn set(&self, entry: u32, value: [u64; WORDS]) {
         for (word, value) in value.into_iter().enumerate() {
             self.word(entry, word).store(value, Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn set_word(&self, entry: u32, word: usize, value: u64) {
+    /// Sets one word of an entry.
+    pub fn set_word(&self, entry: u32, word: usize, value: u64) {
         self.word(entry, word).store(value, Ordering::Relaxed);
     }
 }
@@ -166,19 +242,20 @@ impl<const WORDS: usize> Drop for Array<WORDS> {
     }
 }
 
-/// Loads a classifier.
+/// Loads a program.
 ///
 /// # Errors
 /// What the kernel says, with the last lines of its verifier's log.
-pub(crate) fn load(code: &[[u8; 8]], name: &str) -> io::Result<OwnedFd> {
+pub fn load(code: &[[u8; 8]], kind: Kind, name: &str) -> io::Result<OwnedFd> {
     let licence = b"GPL\0";
     let base = || {
         Attribute::new()
-            .u32(0, BPF_PROG_TYPE_SCHED_CLS)
+            .u32(0, kind.types().0)
             .u32(4, code.len() as u32)
             .u64(8, code.as_ptr() as u64)
             .u64(16, licence.as_ptr() as u64)
             .text(48, name)
+            .u32(68, kind.types().1)
     };
     // SAFETY: code and licence live until the call returns, in the lengths given or ended by a zero.
     match unsafe { base().call(BPF_PROG_LOAD) } {
@@ -202,5 +279,42 @@ pub(crate) fn load(code: &[[u8; 8]], name: &str) -> io::Result<OwnedFd> {
             Err(io::Error::new(error.kind(), format!("{error}: {tail}")))
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Attaches a program to a cgroup beside others, for as long as the link that it returns is open.
+///
+/// # Errors
+/// What the kernel says.
+pub fn attach(program: &OwnedFd, kind: Kind, cgroup: &impl AsRawFd) -> io::Result<OwnedFd> {
+    let mut attribute = Attribute::new()
+        .u32(0, program.as_raw_fd() as u32)
+        .u32(4, cgroup.as_raw_fd() as u32)
+        .u32(8, kind.types().1);
+    // SAFETY: the attribute holds no addresses.
+    unsafe { attribute.call(BPF_LINK_CREATE) }.map(owned)
+}
+
+/// The number that the kernel has for the network namespace of a socket.
+///
+/// # Errors
+/// What the kernel says; before Linux 5.14 it has none.
+pub fn namespace_cookie(socket: &impl AsRawFd) -> io::Result<u64> {
+    let mut cookie = 0_u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the room is eight bytes, as told, and lives until the call returns.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            ptr::from_mut(&mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(cookie)
     }
 }

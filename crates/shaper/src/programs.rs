@@ -3,11 +3,11 @@
 //! All of them look at IPv4 only, find the pair of a packet by its two addresses and pass every packet on.
 //! A packet of several segments counts as that many, with the headers that each of them will have.
 
-use crate::bpf::assembler::Op::{Add, And, Arsh, Div, Lsh, Mov, Mul, Or, Rsh, Sub};
-use crate::bpf::assembler::Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
-use crate::bpf::assembler::When::{Equal, Greater, Less, NotEqual, SignedGreater, SignedLess};
-use crate::bpf::assembler::Width::{Double, Half, Word};
-use crate::bpf::assembler::{Assembler, Reg};
+use gavotte_kernel::assembler::Op::{Add, And, Arsh, Div, Lsh, Mov, Mul, Or, Rsh, Sub};
+use gavotte_kernel::assembler::Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
+use gavotte_kernel::assembler::When::{Equal, Greater, Less, NotEqual, SignedGreater, SignedLess};
+use gavotte_kernel::assembler::Width::{Double, Half, Word};
+use gavotte_kernel::assembler::{Assembler, Reg};
 
 /// Words of an entry that counts what leaves.
 pub(crate) mod out {
@@ -301,7 +301,7 @@ fn queue(program: &mut Assembler, maps: Maps) {
 }
 
 /// Sets CE when the packet is marked and its ECN field compares so to `code`.
-fn mark(program: &mut Assembler, skip_when: crate::bpf::assembler::When, code: i32) {
+fn mark(program: &mut Assembler, skip_when: gavotte_kernel::assembler::When, code: i32) {
     program
         .load(Double, R1, R10, MARKED)
         .jump_value(Equal, R1, 0, "unmarked")

@@ -1,4 +1,4 @@
-//! rtnetlink: messages as bytes, sent in chunks, acknowledged by the last of each. No unsafe code: the socket is nix's.
+//! Netlink: messages as bytes, sent in chunks, acknowledged by the last of each. No unsafe code: the socket is nix's.
 //!
 //! The kernel answers every message that fails, asked or not, so one acknowledgement a chunk tells of all of them; more
 //! than about a hundred would overflow the socket's buffer.
@@ -13,29 +13,36 @@ use nix::sys::socket::{
 use nix::sys::time::TimeVal;
 
 /// Messages sent at once.
-pub(crate) const CHUNK: usize = 64;
+const CHUNK: usize = 64;
 /// How long an answer may take: the kernel's own lock is contended when namespaces come and go.
 const ANSWER_LIMIT_S: i64 = 5;
+/// Some 20,000 sockets that end between two looks.
+const HEARING_BYTES: usize = 8 << 20;
 const HEADER: usize = 16;
 const RECEIVE_BYTES: usize = 64 * 1024;
 
-pub(crate) const NLM_F_REQUEST: u16 = 1;
+const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
-pub(crate) const NLM_F_REPLACE: u16 = 0x100;
-pub(crate) const NLM_F_EXCL: u16 = 0x200;
-pub(crate) const NLM_F_CREATE: u16 = 0x400;
+/// Replace what is there.
+pub const NLM_F_REPLACE: u16 = 0x100;
+/// Fail where something is there.
+pub const NLM_F_EXCL: u16 = 0x200;
+/// Make what is not there.
+pub const NLM_F_CREATE: u16 = 0x400;
 const NLM_F_DUMP: u16 = 0x300;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 
 /// One request under construction: a header that is filled in when it is sent, a fixed part, attributes.
 #[derive(Clone, Debug)]
-pub(crate) struct Message {
+pub struct Message {
     bytes: Vec<u8>,
 }
 
 impl Message {
-    pub(crate) fn new(kind: u16, flags: u16, fixed: &[u8]) -> Self {
+    /// A request of a kind with its fixed part.
+    #[must_use]
+    pub fn new(kind: u16, flags: u16, fixed: &[u8]) -> Self {
         let mut bytes = vec![0; HEADER];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
         bytes[6..8].copy_from_slice(&(flags | NLM_F_REQUEST).to_ne_bytes());
@@ -44,7 +51,8 @@ impl Message {
     }
 
     /// Adds an attribute.
-    pub(crate) fn put(mut self, kind: u16, value: &[u8]) -> Self {
+    #[must_use]
+    pub fn put(mut self, kind: u16, value: &[u8]) -> Self {
         self.bytes.extend_from_slice(&((value.len() + 4) as u16).to_ne_bytes());
         self.bytes.extend_from_slice(&kind.to_ne_bytes());
         self.bytes.extend_from_slice(value);
@@ -52,17 +60,21 @@ impl Message {
         self
     }
 
-    pub(crate) fn put_u32(self, kind: u16, value: u32) -> Self {
+    /// Adds a number.
+    #[must_use]
+    pub fn put_u32(self, kind: u16, value: u32) -> Self {
         self.put(kind, &value.to_ne_bytes())
     }
 
     /// Adds a text, ended by a zero.
-    pub(crate) fn put_text(self, kind: u16, value: &str) -> Self {
+    #[must_use]
+    pub fn put_text(self, kind: u16, value: &str) -> Self {
         self.put(kind, &[value.as_bytes(), &[0]].concat())
     }
 
     /// Adds an attribute that holds others.
-    pub(crate) fn nest(mut self, kind: u16, inside: impl FnOnce(Self) -> Self) -> Self {
+    #[must_use]
+    pub fn nest(mut self, kind: u16, inside: impl FnOnce(Self) -> Self) -> Self {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(&[0, 0]);
         self.bytes.extend_from_slice(&kind.to_ne_bytes());
@@ -85,21 +97,32 @@ impl Message {
     }
 }
 
-/// A socket to the kernel's routing part, in the network namespace of the thread that made it.
+/// A socket to a part of the kernel, in the network namespace of the thread that made it.
 #[derive(Debug)]
-pub(crate) struct Netlink {
+pub struct Netlink {
     socket: OwnedFd,
     sequence: u32,
 }
 
 impl Netlink {
-    pub(crate) fn open() -> io::Result<Self> {
-        let socket = socket(
-            AddressFamily::Netlink,
-            SockType::Raw,
-            SockFlag::SOCK_CLOEXEC,
-            SockProtocol::NetlinkRoute,
-        )?;
+    /// To the routing part: links, addresses, queues.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn open() -> io::Result<Self> {
+        Self::to(SockProtocol::NetlinkRoute)
+    }
+
+    /// To the part that tells of sockets.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn sockets() -> io::Result<Self> {
+        Self::to(SockProtocol::NetlinkSockDiag)
+    }
+
+    fn to(part: SockProtocol) -> io::Result<Self> {
+        let socket = socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, part)?;
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
         setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(ANSWER_LIMIT_S, 0))?;
         Ok(Self { socket, sequence: 0 })
@@ -109,7 +132,7 @@ impl Netlink {
     ///
     /// # Errors
     /// The first refusal; messages of the same chunk behind it were carried out all the same.
-    pub(crate) fn all(&mut self, messages: Vec<Message>) -> io::Result<()> {
+    pub fn all(&mut self, messages: Vec<Message>) -> io::Result<()> {
         let mut messages = messages.into_iter().peekable();
         let mut refused = None;
         while messages.peek().is_some() {
@@ -134,7 +157,10 @@ impl Netlink {
     }
 
     /// Sends one message and waits until it is carried out.
-    pub(crate) fn one(&mut self, message: Message) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Its refusal.
+    pub fn one(&mut self, message: Message) -> io::Result<()> {
         self.all(vec![message])
     }
 
@@ -161,7 +187,10 @@ impl Netlink {
     }
 
     /// Asks for everything of a kind; `each` is given the body of every answer.
-    pub(crate) fn dump(&mut self, mut message: Message, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn dump(&mut self, mut message: Message, mut each: impl FnMut(&[u8])) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         message.finish(self.sequence, NLM_F_DUMP);
         send(self.socket.as_raw_fd(), &message.bytes, MsgFlags::empty())?;
@@ -198,6 +227,43 @@ impl Netlink {
     }
 }
 
+/// Hears what the kernel tells of sockets that end.
+#[derive(Debug)]
+pub struct Hearing(OwnedFd);
+
+impl Hearing {
+    /// Of these multicast groups, by bit.
+    ///
+    /// # Errors
+    /// What the kernel says: without `CAP_NET_ADMIN`, that it is not permitted.
+    pub fn sockets(groups: u32) -> io::Result<Self> {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = socket(
+            AddressFamily::Netlink,
+            SockType::Raw,
+            flags,
+            SockProtocol::NetlinkSockDiag,
+        )?;
+        setsockopt(&socket, sockopt::RcvBuf, &HEARING_BYTES)?;
+        bind(socket.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
+        Ok(Self(socket))
+    }
+
+    /// Gives `each` the body of what came since the last call; returns whether some was lost.
+    pub fn heard(&self, mut each: impl FnMut(&[u8])) -> bool {
+        let mut buffer = vec![0; RECEIVE_BYTES];
+        let mut lost = false;
+        loop {
+            match recv(self.0.as_raw_fd(), &mut buffer, MsgFlags::empty()) {
+                Ok(length) => messages(&buffer[..length]).for_each(|(_, _, body)| each(body)),
+                Err(nix::errno::Errno::EINTR) => {}
+                Err(nix::errno::Errno::ENOBUFS) => lost = true,
+                Err(_) => return lost,
+            }
+        }
+    }
+}
+
 /// The error number of an `nlmsgerr`, negative as the kernel has it; 0 for an acknowledgement.
 fn code(body: &[u8]) -> i32 {
     body.get(..4)
@@ -217,7 +283,7 @@ fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, u32, &[u8])> {
 }
 
 /// Kind and value of each attribute; stops at the first that makes no sense.
-pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(bytes, 0)?);
         let kind = u16_at(bytes, 2)?;
@@ -229,26 +295,29 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
 }
 
 /// The first attribute of a kind.
-pub(crate) fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
+pub fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes)
         .find(|(found, _)| *found == kind)
         .map(|(_, value)| value)
 }
 
-pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+/// Two bytes as the host orders them.
+pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+/// Four bytes as the host orders them.
+pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+/// Eight bytes as the host orders them.
+pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
 /// A text that a zero may end.
-pub(crate) fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }

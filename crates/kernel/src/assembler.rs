@@ -5,9 +5,10 @@
 use std::collections::HashMap;
 
 /// A register. `R10` is the frame.
+#[allow(missing_docs)] // their names are the standard's
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Reg {
+pub enum Reg {
     R0 = 0,
     R1,
     R2,
@@ -22,18 +23,20 @@ pub(crate) enum Reg {
 }
 
 /// Bytes of a load or store.
+#[allow(missing_docs)]
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
-pub(crate) enum Width {
+pub enum Width {
     Word = 0x00,
     Half = 0x08,
     Double = 0x18,
 }
 
 /// What arithmetic is done, on 64 bits.
+#[allow(missing_docs)]
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
-pub(crate) enum Op {
+pub enum Op {
     Add = 0x00,
     Sub = 0x10,
     Mul = 0x20,
@@ -47,9 +50,10 @@ pub(crate) enum Op {
 }
 
 /// When a jump is taken.
+#[allow(missing_docs)]
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
-pub(crate) enum When {
+pub enum When {
     Equal = 0x10,
     Greater = 0x20,
     NotEqual = 0x50,
@@ -63,7 +67,7 @@ const FETCH: i32 = 0x01;
 
 /// A program under construction.
 #[derive(Debug, Default)]
-pub(crate) struct Assembler {
+pub struct Assembler {
     code: Vec<[u8; 8]>,
     labels: HashMap<&'static str, usize>,
     jumps: Vec<(usize, &'static str)>,
@@ -78,80 +82,87 @@ impl Assembler {
     }
 
     /// `to op= from`.
-    pub(crate) fn op(&mut self, op: Op, to: Reg, from: Reg) -> &mut Self {
+    pub fn op(&mut self, op: Op, to: Reg, from: Reg) -> &mut Self {
         self.emit(0x0f | op as u8, to as u8, from as u8, 0, 0)
     }
 
     /// `to op= value`.
-    pub(crate) fn op_value(&mut self, op: Op, to: Reg, value: i32) -> &mut Self {
+    pub fn op_value(&mut self, op: Op, to: Reg, value: i32) -> &mut Self {
         self.emit(0x07 | op as u8, to as u8, 0, 0, value)
     }
 
     /// Turns the low 16 or 32 bits of a register from network order to the host's, and clears the rest.
-    pub(crate) fn big_endian(&mut self, reg: Reg, bits: i32) -> &mut Self {
+    pub fn big_endian(&mut self, reg: Reg, bits: i32) -> &mut Self {
         self.emit(0xdc, reg as u8, 0, 0, bits)
     }
 
     /// `to = *(from + offset)`.
-    pub(crate) fn load(&mut self, width: Width, to: Reg, from: Reg, offset: i16) -> &mut Self {
+    pub fn load(&mut self, width: Width, to: Reg, from: Reg, offset: i16) -> &mut Self {
         self.emit(0x61 | width as u8, to as u8, from as u8, offset, 0)
     }
 
     /// `*(to + offset) = from`.
-    pub(crate) fn store(&mut self, width: Width, to: Reg, offset: i16, from: Reg) -> &mut Self {
+    pub fn store(&mut self, width: Width, to: Reg, offset: i16, from: Reg) -> &mut Self {
         self.emit(0x63 | width as u8, to as u8, from as u8, offset, 0)
     }
 
     /// `*(to + offset) = value`.
-    pub(crate) fn store_value(&mut self, width: Width, to: Reg, offset: i16, value: i32) -> &mut Self {
+    pub fn store_value(&mut self, width: Width, to: Reg, offset: i16, value: i32) -> &mut Self {
         self.emit(0x62 | width as u8, to as u8, 0, offset, value)
     }
 
     /// `*(to + offset) += from`, 64 bits, atomically.
-    pub(crate) fn add_atomic(&mut self, to: Reg, offset: i16, from: Reg) -> &mut Self {
+    pub fn add_atomic(&mut self, to: Reg, offset: i16, from: Reg) -> &mut Self {
         self.emit(0xdb, to as u8, from as u8, offset, 0)
     }
 
     /// The same, and `from` becomes what was there before.
-    pub(crate) fn fetch_add(&mut self, to: Reg, offset: i16, from: Reg) -> &mut Self {
+    pub fn fetch_add(&mut self, to: Reg, offset: i16, from: Reg) -> &mut Self {
         self.emit(0xdb, to as u8, from as u8, offset, FETCH)
     }
 
     /// `to` = a map.
-    pub(crate) fn load_map(&mut self, to: Reg, fd: i32) -> &mut Self {
+    pub fn load_map(&mut self, to: Reg, fd: i32) -> &mut Self {
         self.emit(0x18, to as u8, PSEUDO_MAP_FD, 0, fd).emit(0, 0, 0, 0, 0)
     }
 
     /// Calls a kernel helper.
-    pub(crate) fn call(&mut self, helper: i32) -> &mut Self {
+    pub fn call(&mut self, helper: i32) -> &mut Self {
         self.emit(0x85, 0, 0, 0, helper)
     }
 
     /// Jumps to `label` when `left` compares so to `value`.
-    pub(crate) fn jump_value(&mut self, when: When, left: Reg, value: i32, label: &'static str) -> &mut Self {
+    pub fn jump_value(&mut self, when: When, left: Reg, value: i32, label: &'static str) -> &mut Self {
         self.jumps.push((self.code.len(), label));
         self.emit(0x05 | when as u8, left as u8, 0, 0, value)
     }
 
     /// Jumps to `label` when `left` compares so to `right`.
-    pub(crate) fn jump(&mut self, when: When, left: Reg, right: Reg, label: &'static str) -> &mut Self {
+    pub fn jump(&mut self, when: When, left: Reg, right: Reg, label: &'static str) -> &mut Self {
         self.jumps.push((self.code.len(), label));
         self.emit(0x0d | when as u8, left as u8, right as u8, 0, 0)
     }
 
-    pub(crate) fn label(&mut self, label: &'static str) -> &mut Self {
+    /// Where jumps to `label` go.
+    ///
+    /// # Panics
+    /// When there is one of that name.
+    pub fn label(&mut self, label: &'static str) -> &mut Self {
         let before = self.labels.insert(label, self.code.len());
         assert!(before.is_none(), "label `{label}` twice");
         self
     }
 
     /// Returns `value` to the kernel.
-    pub(crate) fn exit(&mut self, value: i32) -> &mut Self {
+    pub fn exit(&mut self, value: i32) -> &mut Self {
         self.op_value(Op::Mov, Reg::R0, value).emit(0x95, 0, 0, 0, 0)
     }
 
     /// The program, with every jump resolved.
-    pub(crate) fn finish(&mut self) -> Vec<[u8; 8]> {
+    ///
+    /// # Panics
+    /// When a jump has no label, or one too far away.
+    pub fn finish(&mut self) -> Vec<[u8; 8]> {
         for (at, label) in std::mem::take(&mut self.jumps) {
             let distance = self.labels[label] as i64 - at as i64 - 1;
             let distance = i16::try_from(distance).expect("programs are short");

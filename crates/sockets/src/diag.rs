@@ -1,0 +1,160 @@
+//! The kernel's counters of each TCP connection, and which inode each socket has (`sock_diag`).
+
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use gavotte_kernel::netlink::{Hearing, Message, Netlink, attribute, u32_at, u64_at};
+
+const BY_FAMILY: u16 = 20;
+const WITH_INFO: u8 = 1 << 1;
+const INFO: u16 = 2;
+const LISTEN: u32 = 10;
+/// Multicast groups of TCP sockets over IPv4 and IPv6 that end.
+const ENDED: u32 = (1 << 0) | (1 << 2);
+/// Of `inet_diag_msg`.
+const FIXED_BYTES: usize = 72;
+/// Of `tcp_info`: bytes that the other end acknowledged, its SYN included, and bytes received in order.
+const ACKED: usize = 120;
+const RECEIVED: usize = 128;
+// States in which a FIN has taken a number of its own.
+const FIN_WAIT_2: u8 = 5;
+const CLOSE_WAIT: u8 = 8;
+const LAST_ACK: u8 = 9;
+const CLOSING: u8 = 11;
+
+/// One socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Socket {
+    /// What the kernel tells it by from all others, ever.
+    pub(crate) cookie: u64,
+    /// 0 when it has no owner any more.
+    pub(crate) inode: u32,
+    pub(crate) here: SocketAddr,
+    pub(crate) there: SocketAddr,
+    /// Payload that the other end has acknowledged, and that came in order. Nothing for UDP.
+    pub(crate) bytes: Option<(u64, u64)>,
+}
+
+/// The kernel's answers.
+#[derive(Debug)]
+pub(crate) struct Diag {
+    asking: Netlink,
+    hearing: Option<Hearing>,
+}
+
+impl Diag {
+    pub(crate) fn open() -> io::Result<Self> {
+        let asking = Netlink::sockets()?;
+        let hearing = Hearing::sockets(ENDED).ok();
+        Ok(Self { asking, hearing })
+    }
+
+    /// Whether the last counts of a connection are told when it ends.
+    pub(crate) fn tells_ends(&self) -> bool {
+        self.hearing.is_some()
+    }
+
+    /// All TCP connections as they are.
+    pub(crate) fn connections(&mut self) -> io::Result<Vec<Socket>> {
+        self.dump(libc::IPPROTO_TCP as u8, WITH_INFO, 0xfff & !(1 << LISTEN))
+    }
+
+    /// All UDP sockets.
+    pub(crate) fn datagram_sockets(&mut self) -> io::Result<Vec<Socket>> {
+        self.dump(libc::IPPROTO_UDP as u8, 0, u32::MAX)
+    }
+
+    /// Connections that ended since the last call, with their last counts.
+    pub(crate) fn ended(&self) -> Vec<Socket> {
+        let mut found = Vec::new();
+        if let Some(hearing) = &self.hearing {
+            hearing.heard(|body| found.extend(socket(body, true)));
+        }
+        found
+    }
+
+    fn dump(&mut self, protocol: u8, more: u8, states: u32) -> io::Result<Vec<Socket>> {
+        let mut found = Vec::new();
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            let mut fixed = vec![family as u8, protocol, more, 0];
+            fixed.extend_from_slice(&states.to_ne_bytes());
+            fixed.resize(56, 0);
+            self.asking.dump(Message::new(BY_FAMILY, 0, &fixed), |body| {
+                found.extend(socket(body, false));
+            })?;
+        }
+        Ok(found)
+    }
+}
+
+/// Reads an `inet_diag_msg` with its attributes; `ended` when both FINs have taken a number.
+fn socket(body: &[u8], ended: bool) -> Option<Socket> {
+    let (family, state) = (*body.first()?, *body.get(1)?);
+    let end = |port: usize, address: usize| {
+        let port = u16::from_be_bytes(body.get(port..port + 2)?.try_into().ok()?);
+        let bytes: [u8; 16] = body.get(address..address + 16)?.try_into().ok()?;
+        Some(SocketAddr::new(
+            self::address(bytes, i32::from(family) == libc::AF_INET),
+            port,
+        ))
+    };
+    let rest = body.get(FIXED_BYTES..)?;
+    let info = attribute(rest, INFO);
+    let bytes = info.and_then(|info| Some((u64_at(info, ACKED)?, u64_at(info, RECEIVED)?)));
+    Some(Socket {
+        cookie: u64::from(u32_at(body, 44)?) | u64::from(u32_at(body, 48)?) << 32,
+        inode: u32_at(body, 68)?,
+        here: end(4, 8)?,
+        there: end(6, 24)?,
+        bytes: bytes.map(|(acked, received)| {
+            let own_fin = ended || state == FIN_WAIT_2;
+            let other_fin = ended || [CLOSE_WAIT, LAST_ACK, CLOSING].contains(&state);
+            let sent = acked.saturating_sub(1 + u64::from(own_fin));
+            (sent, received.saturating_sub(u64::from(other_fin)))
+        }),
+    })
+}
+
+/// An address as the kernel has it in 16 bytes; one of IPv4 that is mapped into IPv6 becomes IPv4.
+pub(crate) fn address(bytes: [u8; 16], version_4: bool) -> IpAddr {
+    if version_4 {
+        let [a, b, c, d, ..] = bytes;
+        return IpAddr::from([a, b, c, d]);
+    }
+    IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use proptest::prelude::*;
+
+    #[test]
+    fn both_ends_of_a_connection_are_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        client.write_all(&[1; 700]).unwrap();
+        server.read_exact(&mut [0; 700]).unwrap();
+        let ends = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+        let all = Diag::open().unwrap().connections().unwrap();
+        let of = |here, there| {
+            all.iter()
+                .find(|each| (each.here, each.there) == (here, there))
+                .unwrap()
+        };
+        assert_eq!(of(ends.0, ends.1).bytes, Some((700, 0)));
+        assert_eq!(of(ends.1, ends.0).bytes.unwrap().1, 700);
+        assert_ne!(of(ends.0, ends.1).cookie, of(ends.1, ends.0).cookie);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_safe(bytes in proptest::collection::vec(any::<u8>(), 0..400), ended: bool) {
+            let _ = socket(&bytes, ended);
+        }
+    }
+}

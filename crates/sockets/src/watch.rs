@@ -1,0 +1,239 @@
+//! Reads all counters again and again, and tells what moved between.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::net::SocketAddr;
+
+use crate::datagrams::Datagrams;
+use crate::diag::{Diag, Socket};
+use crate::owners::{Owner, owners};
+
+/// Payload between one of this host's sockets and another end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The socket's own end.
+    pub here: SocketAddr,
+    /// The other.
+    pub there: SocketAddr,
+    /// UDP, and not TCP.
+    pub datagrams: bool,
+    /// Payload bytes from here to there.
+    pub sent_bytes: u64,
+    /// And back.
+    pub received_bytes: u64,
+}
+
+/// What was seen since the last report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// What moved.
+    pub moved: Vec<Moved>,
+    /// Whose ends of this host are, of those that were not known before.
+    pub owners: Vec<(SocketAddr, Owner)>,
+}
+
+#[derive(Debug)]
+struct Known {
+    here: SocketAddr,
+    there: SocketAddr,
+    sent: u64,
+    received: u64,
+}
+
+/// All sockets of one network namespace.
+#[derive(Debug)]
+pub struct Watch {
+    diag: Diag,
+    datagrams: Result<Datagrams, String>,
+    open: HashMap<u64, Known>,
+    owned: HashMap<u64, bool>,
+    pending: BTreeMap<(SocketAddr, SocketAddr, bool), (u64, u64)>,
+    owners: Vec<(SocketAddr, Owner)>,
+    looks: u64,
+    closed_unseen: u64,
+    connections: u64,
+}
+
+impl Watch {
+    /// Begins: what connections moved before does not count.
+    ///
+    /// # Errors
+    /// When the kernel tells nothing of sockets.
+    pub fn begin() -> io::Result<Self> {
+        let datagrams = Datagrams::start().map_err(|error| error.to_string());
+        let mut watch = Self {
+            diag: Diag::open()?,
+            datagrams,
+            open: HashMap::new(),
+            owned: HashMap::new(),
+            pending: BTreeMap::new(),
+            owners: Vec::new(),
+            looks: 0,
+            closed_unseen: 0,
+            connections: 0,
+        };
+        watch.look()?;
+        Ok(watch)
+    }
+
+    /// Reads all counters.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn look(&mut self) -> io::Result<()> {
+        let ended = self.diag.ended();
+        let current = self.diag.connections()?;
+        let first = self.looks == 0;
+        for each in &ended {
+            self.count(each, false);
+            self.open.remove(&each.cookie);
+            self.owned.remove(&each.cookie);
+        }
+        for each in &current {
+            self.count(each, first);
+        }
+        let here: HashSet<u64> = current.iter().map(|each| each.cookie).collect();
+        let before = self.open.len();
+        self.open.retain(|cookie, _| here.contains(cookie));
+        self.closed_unseen += (before - self.open.len()) as u64;
+        let said = match &mut self.datagrams {
+            Ok(datagrams) => datagrams.fresh()?,
+            Err(_) => Vec::new(),
+        };
+        let sockets = if said.iter().any(|each| !self.owned.contains_key(&each.cookie)) {
+            self.diag.datagram_sockets()?
+        } else {
+            Vec::new()
+        };
+        let inodes: HashMap<u64, u32> = sockets.iter().map(|each| (each.cookie, each.inode)).collect();
+        let ends = current.iter().map(|each| (each.cookie, each.inode, each.here));
+        let talkers = said
+            .iter()
+            .filter_map(|each| Some((each.cookie, *inodes.get(&each.cookie)?, each.here)));
+        self.learn(ends.chain(talkers).collect());
+        self.owned
+            .retain(|cookie, _| here.contains(cookie) || !self.open.contains_key(cookie));
+        for each in said {
+            let sums = self.pending.entry((each.here, each.there, true)).or_default();
+            let sum = if each.incoming { &mut sums.1 } else { &mut sums.0 };
+            *sum += each.bytes;
+        }
+        self.looks += 1;
+        Ok(())
+    }
+
+    /// What was seen since the last call.
+    pub fn report(&mut self) -> Report {
+        let moved = std::mem::take(&mut self.pending).into_iter();
+        Report {
+            moved: moved
+                .map(|((here, there, datagrams), (sent_bytes, received_bytes))| Moved {
+                    here,
+                    there,
+                    datagrams,
+                    sent_bytes,
+                    received_bytes,
+                })
+                .collect(),
+            owners: std::mem::take(&mut self.owners),
+        }
+    }
+
+    /// Counters of the watch itself, by name.
+    pub fn counters(&self) -> [(&'static str, u64); 6] {
+        [
+            ("looks", self.looks),
+            ("connections", self.connections),
+            ("closed_unseen", self.closed_unseen),
+            ("tells_ends", u64::from(self.diag.tells_ends())),
+            ("counts_datagrams", u64::from(self.datagrams.is_ok())),
+            (
+                "uncounted_datagrams",
+                self.datagrams.as_ref().map_or(0, Datagrams::lost),
+            ),
+        ]
+    }
+
+    /// Why UDP is not counted, if it is not.
+    pub fn without_datagrams(&self) -> Option<&str> {
+        self.datagrams.as_ref().err().map(String::as_str)
+    }
+
+    fn count(&mut self, each: &Socket, first: bool) {
+        let Some((sent, received)) = each.bytes else { return };
+        let known = self.open.entry(each.cookie).or_insert_with(|| {
+            self.connections += 1;
+            Known {
+                here: each.here,
+                there: each.there,
+                sent: if first { sent } else { 0 },
+                received: if first { received } else { 0 },
+            }
+        });
+        let fresh = (sent.saturating_sub(known.sent), received.saturating_sub(known.received));
+        known.sent = known.sent.max(sent);
+        known.received = known.received.max(received);
+        if fresh != (0, 0) {
+            let sums = self.pending.entry((known.here, known.there, false)).or_default();
+            sums.0 += fresh.0;
+            sums.1 += fresh.1;
+        }
+    }
+
+    /// Finds whose sockets are that nobody was asked about yet: `(cookie, inode, own end)`.
+    fn learn(&mut self, sockets: Vec<(u64, u32, SocketAddr)>) {
+        let unknown: Vec<_> = sockets
+            .into_iter()
+            .filter(|(cookie, inode, _)| *inode != 0 && !self.owned.contains_key(cookie))
+            .collect();
+        if unknown.is_empty() {
+            return;
+        }
+        let all = owners();
+        for (cookie, inode, end) in unknown {
+            let owner = all.get(&inode);
+            // Another user's: it is not asked about again.
+            if self.owned.insert(cookie, owner.is_some()).is_none() {
+                self.owners.extend(owner.map(|owner| (end, owner.clone())));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn what_moves_while_it_watches_counts_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let ends = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+        let mut pass = |bytes: usize| {
+            client.write_all(&vec![1; bytes]).unwrap();
+            server.read_exact(&mut vec![0; bytes]).unwrap();
+        };
+        pass(5000);
+        let mut watch = Watch::begin().unwrap();
+        pass(300);
+        watch.look().unwrap();
+        pass(20);
+        watch.look().unwrap();
+        let report = watch.report();
+        let of = |here, there| {
+            report
+                .moved
+                .iter()
+                .find(|each| (each.here, each.there) == (here, there))
+                .unwrap()
+        };
+        assert_eq!(of(ends.0, ends.1).sent_bytes, 320);
+        assert_eq!(of(ends.1, ends.0).received_bytes, 320);
+        let owner = report.owners.iter().find(|(end, _)| *end == ends.0).unwrap();
+        assert_eq!(owner.1.pid, std::process::id());
+        assert!(watch.report().moved.iter().all(|each| each.here != ends.0));
+    }
+}
