@@ -6,8 +6,8 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|datagram: &[u8]| {
     let mut samples = Samples::new(Directory::default(), Some(0.5));
-    samples.datagram(datagram, Some(1.0));
-    samples.datagram(datagram, None);
+    samples.datagram([127, 0, 0, 1].into(), datagram, Some(1.0));
+    samples.datagram([127, 0, 0, 1].into(), datagram, None);
     assert!(
         samples
             .rows()

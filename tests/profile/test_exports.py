@@ -142,6 +142,16 @@ def test_listening_gives_what_the_file_gives(tmp_path: Path, meter: str, how: st
     assert found["report"]["socket_drops"] == 0
 
 
+def test_agents_that_all_say_one_address_are_not_one(tmp_path: Path) -> None:
+    """As pmacct's on hosts of one name: both saw the same packets, which count once, and no number is missing."""
+    every = datagrams(HERE / "pmacctd-sflow.pcap.gz")
+    sent = [(float(n), each, (f"127.0.0.{host}", 9)) for n, each in enumerate(every) for host in (1, 2)]
+    write(tmp_path / "two.pcap", sent)
+    found, single = read("pmacctd-sflow", tmp_path / "two.pcap"), read("pmacctd-sflow")
+    assert found.counts == single.counts
+    assert (found.seen["agents"], found.seen["lost_samples"]) == (2, 0)
+
+
 def test_what_is_lost_is_told_and_made_up_for(tmp_path: Path, exact: Traffic) -> None:
     every = datagrams(HERE / "pmacctd-sflow.pcap.gz")
     kept = [each for number, each in enumerate(every) if number % 3 != 1]

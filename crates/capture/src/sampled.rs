@@ -54,7 +54,14 @@ impl Sum for Sampled {
     }
 }
 
-type Agent = (Option<IpAddr>, u32);
+/// Who sampled. Agents that were never told their address all say the same one (pmacct's: that of the machine's name), so that where
+/// their datagrams come from is part of it.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+struct Agent {
+    address: Option<IpAddr>,
+    sub: u32,
+    from: IpAddr,
+}
 
 /// On which side of its interfaces an agent takes samples; a packet passes both.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
@@ -118,8 +125,8 @@ impl Samples {
         }
     }
 
-    /// Reads a datagram. One that is damaged, or no sFlow version 5, is counted and left.
-    pub fn datagram(&mut self, payload: &[u8], time_s: Option<f64>) {
+    /// Reads a datagram that came from an address. One that is damaged, or no sFlow version 5, is counted and left.
+    pub fn datagram(&mut self, from: IpAddr, payload: &[u8], time_s: Option<f64>) {
         if !payload.starts_with(&[0, 0, 0, 5]) {
             self.other += 1;
             return;
@@ -134,7 +141,11 @@ impl Samples {
             Address::IPv6(address) => Some(IpAddr::from(address).to_canonical()),
             Address::Unknown => None,
         };
-        let agent = (address, datagram.sub_agent_id);
+        let agent = Agent {
+            address,
+            sub: datagram.sub_agent_id,
+            from,
+        };
         if self.agents.len() < MOST_SOURCES || self.agents.contains_key(&agent) {
             let loss = self.agents.entry(agent).or_default();
             loss.datagrams += gap(&mut loss.sequence, datagram.sequence_number);
@@ -211,8 +222,11 @@ impl Samples {
     /// Bytes by pair: from the sender's own agent if it has one, else the receiver's, else the view that saw most.
     pub fn rows(&self) -> Vec<Row> {
         let rank = |view: u32, pair: (End, End)| {
-            let ((address, _), _) = self.views.keys[view as usize];
-            let is = |end: End| u8::from(address.is_some() && address == self.addresses.get(&end).copied());
+            let (agent, _) = self.views.keys[view as usize];
+            let is = |end: End| {
+                let own = self.addresses.get(&end).copied();
+                u8::from(own.is_some() && (agent.address == own || Some(agent.from) == own))
+            };
             2 * is(pair.0) + is(pair.1)
         };
         let scale = |view: u32| {

@@ -106,7 +106,7 @@ enum Reader {
 impl Reader {
     fn datagram(&mut self, source: SocketAddr, payload: &[u8], time_s: Option<f64>) {
         match self {
-            Self::Samples(samples) => samples.datagram(payload, time_s),
+            Self::Samples(samples) => samples.datagram(source.ip(), payload, time_s),
             Self::Flows(flows) => flows.datagram(source, payload),
         }
     }
