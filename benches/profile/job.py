@@ -1,0 +1,270 @@
+"""One real job in the lab, seen by several sources at once, each beside the exact bytes; then what each costs the job.
+
+An MPI program (Open MPI) that sends a known matrix, and a Dask shuffle with known blocks, one task a host. Exact are
+the bytes that the program hands to its library: what a source sees more are the library's own headers and words.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from benches import mpi
+from benches.clouds import star
+from benches.profile.observers import Observers
+
+from gavotte import lab
+from gavotte.collective import build_shim
+from gavotte.errors import GavotteError
+from gavotte.profile import profile
+
+HERE = Path(__file__).parent
+ROUNDS = 8
+WITHIN = 0.01
+HELD = 0.9
+DASK_PORT = 8786
+
+Matrix = npt.NDArray[np.int64]
+Seen = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a job is."""
+
+    tasks: int
+    mbit: int
+    unit_bytes: int
+    sampling: int
+
+
+def matrix_of(tasks: int, unit_bytes: int, seed: int) -> Matrix:
+    """(T, T) bytes, row = source: from one to eight units a pair, none to itself."""
+    units = np.random.default_rng(seed).integers(1, 9, (tasks, tasks))
+    np.fill_diagonal(units, 0)
+    return units * unit_bytes
+
+
+class Job:
+    """A job in a lab of its own, with a host for each task and one more."""
+
+    def __init__(self, session: lab.Session, size: Size, matrix: Matrix, folder: Path) -> None:
+        self.session, self.size, self.matrix, self.folder = session, size, matrix, folder
+        self.hosts = [f"h{number}" for number in range(size.tasks)]
+        self.spare = f"h{size.tasks}"
+        self.file = folder / "matrix.json"
+        self.file.write_text(json.dumps(matrix.tolist()))
+        self.watchers = Observers(session, self.hosts, self.spare, folder, size.sampling)
+
+    def seconds(self, done: subprocess.CompletedProcess[str]) -> float:
+        """What the program says it took."""
+        if done.returncode:
+            raise GavotteError("the job failed", hint=done.stderr.strip()[-300:])
+        return float(json.loads(done.stdout.strip().splitlines()[-1])["seconds"])
+
+
+class MpiJob(Job):
+    """Open MPI; the counting shim is one of its sources."""
+
+    name = "Open MPI, known matrix"
+    sources = ("pcap", "live", "sflow", "pmpi")
+
+    def __init__(self, session: lab.Session, size: Size, matrix: Matrix, folder: Path) -> None:
+        super().__init__(session, size, matrix, folder)
+        mpi.loss_based(session, [*self.hosts, self.spare])
+        self._preload = False
+        build_shim(folder / "count.so", mpicc=mpi.compiler("openmpi"), counting=True)
+
+    @contextmanager
+    def pmpi(self) -> Iterator[Callable[[], Seen]]:
+        """Ranks have the shim with them."""
+        self._preload = True
+        try:
+            yield self._counted
+        finally:
+            self._preload = False
+
+    def _counted(self) -> Seen:
+        names = {str(rank): f"t{rank}" for rank in range(self.size.tasks)}
+        found = profile("pmpi", sorted(self.folder.glob("job.*.pmpi")), names, name="job", min_bytes=0).traffic
+        return {"pairs": found.to_records()}
+
+    def run(self) -> float:
+        """Seconds from when all ranks begin until all have what is theirs."""
+        counting = {"LD_PRELOAD": str(self.folder / "count.so"), "GAVOTTE_COUNTS": str(self.folder / "job")}
+        program: list[str | Path] = [HERE / "exchange.py", self.file, str(ROUNDS)]
+        environment = counting if self._preload else {}
+        return self.seconds(
+            mpi.launch(
+                self.session,
+                "openmpi",
+                program,
+                ranks=self.hosts,
+                scratch=self.folder,
+                environment=environment,
+                timeout_s=120,
+                calm=True,
+            )
+        )
+
+
+class DaskJob(Job):
+    """Dask; its own transfer logs are one of its sources."""
+
+    name = "Dask, shuffle of known blocks"
+    sources = ("pcap", "live", "sflow", "dask")
+
+    def __init__(self, session: lab.Session, size: Size, matrix: Matrix, folder: Path) -> None:
+        super().__init__(session, size, matrix, folder)
+        self._ends = ExitStack()
+        self._address = {host.name: host.address for host in session.status().hosts}
+        self._scheduler = f"tcp://{self._address[self.spare]}:{DASK_PORT}"
+        log = self._ends.enter_context((folder / "dask.log").open("wb"))
+
+        def start(host: str, *line: str) -> None:
+            process = session.exec(host, [sys.executable, "-m", "dask", *line], stdout=log, stderr=log, cwd=folder)
+            self._ends.callback(process.wait)
+            self._ends.callback(process.terminate)
+
+        own = ["--host", self._address[self.spare], "--port", str(DASK_PORT)]
+        start(self.spare, "scheduler", *own, "--no-dashboard")
+        for host in self.hosts:
+            words = ["--host", self._address[host], "--name", host, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+            start(
+                host, "worker", self._scheduler, *words, "--memory-limit", "0", "--local-directory", str(folder / host)
+            )
+
+    def close(self) -> None:
+        """Ends workers and scheduler."""
+        self._ends.close()
+
+    @contextmanager
+    def dask(self) -> Iterator[Callable[[], Seen]]:
+        """The workers' own logs, which they keep anyway."""
+        yield self._logged
+
+    def _logged(self) -> Seen:
+        names = {self._address[host]: f"t{number}" for number, host in enumerate(self.hosts)}
+        found = profile("dask", self.folder / "log.json", names, name="job", min_bytes=0).traffic
+        return {"pairs": found.to_records()}
+
+    def run(self) -> float:
+        """Seconds that the workers' gathering took."""
+        program = [
+            sys.executable,
+            HERE / "shuffle.py",
+            self._scheduler,
+            self.file,
+            str(ROUNDS),
+            self.folder / "log.json",
+        ]
+        words = list(map(str, program))
+        return self.seconds(self.session.run(self.spare, words, capture_output=True, text=True, timeout=180))
+
+
+@contextmanager
+def standing(kind: type[MpiJob | DaskJob], size: Size, seed: int) -> Iterator[MpiJob | DaskJob]:
+    """The job in a lab, ready to run."""
+    matrix = matrix_of(size.tasks, size.unit_bytes, seed)
+    with (
+        tempfile.TemporaryDirectory(prefix="gvt-profile-", ignore_cleanup_errors=True) as scratch,
+        lab.session(star([f"{size.mbit}mbit"] * (size.tasks + 1)), source="bench-profile") as session,
+    ):
+        job = kind(session, size, matrix, Path(scratch))
+        try:
+            yield job
+        finally:
+            if isinstance(job, DaskJob):
+                job.close()
+
+
+def watched(job: MpiJob | DaskJob, sources: tuple[str, ...]) -> tuple[float, dict[str, Seen]]:
+    """Runs the job once beside these sources; gives its seconds and what each saw."""
+    with ExitStack() as stack:
+        readers = {}
+        for each in sources:
+            begin = getattr(job, each, None) or getattr(job.watchers, each)
+            readers[each] = stack.enter_context(begin())
+        seconds = job.run()
+    return seconds, {each: read() for each, read in readers.items()}
+
+
+def matrices(seen: Seen, tasks: int) -> tuple[Matrix, Matrix, Matrix]:
+    """Bytes, low and high of each pair of tasks, (T, T)."""
+    found = np.zeros((3, tasks, tasks), dtype=np.int64)
+    for row in seen["pairs"]:
+        at = int(row["source"][1:]), int(row["target"][1:])
+        found[:, at[0], at[1]] = row["bytes"], row["low_bytes"], row["high_bytes"]
+    return found[0], found[1], found[2]
+
+
+def compare(job: MpiJob | DaskJob) -> bool:
+    """Prints the matrices side by side, and each source's error; tells whether all goals are met."""
+    _, seen = watched(job, job.sources)
+    tasks, exact = job.size.tasks, job.matrix
+    pairs = ~np.eye(tasks, dtype=bool)
+    read = {each: matrices(found, tasks) for each, found in seen.items()}
+    print(f"\n{job.name}: {tasks} tasks, {exact.sum() / 1e6:.1f} MB, MB a pair")
+    print(f"{'pair':>9} {'exact':>8} " + " ".join(f"{each:>8}" for each in job.sources) + "   sFlow's interval")
+    for s, t in zip(*np.nonzero(pairs), strict=True):
+        cells = " ".join(f"{read[each][0][s, t] / 1e6:8.3f}" for each in job.sources)
+        low, high = (read["sflow"][end][s, t] / 1e6 for end in (1, 2))
+        print(f"{s:>4} {t:>4} {exact[s, t] / 1e6:8.3f} {cells}   {low:7.3f} to {high:7.3f}")
+    good = True
+    for each in job.sources:
+        found, low, high = read[each]
+        error = np.abs(found - exact)[pairs] / exact[pairs]
+        whole = found[pairs].sum() / exact.sum() - 1
+        held = float(((low <= exact) & (exact <= high))[pairs].mean())
+        if each == "sflow":
+            rate = f"1 in {job.size.sampling}"
+            verdict = held >= HELD
+            told = f"{rate}: exact bytes within its interval in {held:.0%} of {pairs.sum()} pairs (goal {HELD:.0%})"
+        else:
+            verdict = float(error.max()) <= WITHIN
+            told = f"largest error of a pair {error.max():.3%} (goal {WITHIN:.0%})"
+        print(f"{each:>6}: {told}; in all {whole:+.3%}; {'met' if verdict else 'MISSED'}")
+        good &= verdict
+    return good
+
+
+def overhead(job: MpiJob | DaskJob, runs: int, seed: int) -> None:
+    """Prints how much longer the job takes beside each source, in interleaved runs."""
+    ways: list[str] = ["nothing", *job.sources]
+    if "dask" in ways:
+        ways.remove("dask")  # logs that are kept anyway
+    times: dict[str, list[float]] = {each: [] for each in ways}
+    draw = random.Random(seed)
+    job.run()  # caches
+    for _ in range(runs):
+        for each in draw.sample(ways, len(ways)):
+            times[each].append(watched(job, () if each == "nothing" else (each,))[0])
+    base = statistics.fmean(times["nothing"])
+    print(f"\n{job.name}: seconds of the job beside one source, {runs} interleaved runs each, seed {seed}")
+    print(f"{'source':>8} {'median':>8} {'mean':>8} {'s.e.':>7} {'longer by':>10} {'s.e.':>7}")
+    for each in ways:
+        mean, error = statistics.fmean(times[each]), _error(times[each])
+        spread = (error**2 + _error(times["nothing"]) ** 2) ** 0.5 / base
+        more = f"{mean / base - 1:>+10.2%} {spread:>7.2%}" if each != "nothing" else ""
+        print(f"{each:>8} {statistics.median(times[each]):>8.3f} {mean:>8.3f} {error:>7.3f} {more}")
+
+
+def _error(values: list[float]) -> float:
+    return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+
+
+def missing() -> list[str]:
+    """Programs that the comparison wants and that are not installed."""
+    return [each for each in ("tcpdump", "pmacctd", "mpirun.openmpi") if shutil.which(each) is None]

@@ -1,0 +1,145 @@
+"""What looks at a job in the lab while it runs, each as a user would have it: tcpdump, sFlow agents, live counters, the shim."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from gavotte import lab
+from gavotte.errors import GavotteError
+from gavotte.formats.inventory import read_inventory
+
+GAVOTTE = str(Path(sys.executable).parent / "gavotte")
+SNAP_BYTES = 96
+SFLOW_PORT = 6343
+AGENT = """daemonize: false
+pcap_interface: eth0
+plugins: sfprobe
+sfprobe_receiver: {collector}:{port}
+sampling_rate: {rate}
+"""
+START_S = 30.0
+LONGEST_S = 90.0
+EXPORT_S = 2.5
+"""How long pmacct's agents may keep samples back: they fill a datagram, or wait a second."""
+
+Tasks = dict[str, str]
+
+
+def said(process: subprocess.Popen[str], word: str) -> None:
+    """Waits until a program has written a line with that word to stderr; what it says later is read and dropped.
+
+    Raises:
+        GavotteError: when it ends before.
+    """
+    assert process.stderr is not None
+    stream = process.stderr
+    for line in stream:
+        if word in line:
+            threading.Thread(target=lambda: [None for _ in stream], daemon=True).start()
+            return
+    raise GavotteError(f"{process.args!r} ended before it was ready")
+
+
+class Observers:
+    """Those that look at the hosts of one lab.
+
+    Args:
+        session: the lab.
+        hosts: that have a task each.
+        collector: a host without one, which receives samples.
+        folder: for what they leave.
+        rate: one packet in so many is sampled.
+    """
+
+    def __init__(self, session: lab.Session, hosts: Sequence[str], collector: str, folder: Path, rate: int) -> None:
+        self._lab, self._hosts, self._collector, self._folder, self._rate = session, hosts, collector, folder, rate
+        self._address = {host.name: host.address for host in read_inventory(session.hosts_file).host}
+        self._tasks = folder / "tasks"
+        self._tasks.write_text("".join(f"{self._address[host]} t{n}\n" for n, host in enumerate(hosts)))
+
+    @contextmanager
+    def _running(self, lines: Sequence[tuple[str, list[str]]], word: str, *, stop: int) -> Iterator[None]:
+        """Programs on hosts, from when each has said `word` until the block ends."""
+        started = [
+            self._lab.exec(host, line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            for host, line in lines
+        ]
+        try:
+            for each in started:
+                said(each, word)
+            yield
+        finally:
+            for each in started:
+                each.send_signal(stop)
+            for each in started:
+                try:
+                    each.wait(START_S)
+                except subprocess.TimeoutExpired:
+                    each.kill()
+                    each.wait()
+
+    @contextmanager
+    def pcap(self) -> Iterator[Callable[[], dict[str, object]]]:
+        """One tcpdump a host, of what it sends."""
+        files = [self._folder / f"{host}.pcap" for host in self._hosts]
+        words = ["tcpdump", "-i", "eth0", "-Q", "out", "-B", "16384", "-s", str(SNAP_BYTES), "-Z", "root", "-w"]
+        lines = [(host, [*words, str(file)]) for host, file in zip(self._hosts, files, strict=True)]
+        with self._running(lines, "listening", stop=signal.SIGINT):
+            yield lambda: self._profile("pcap", *map(str, files))
+            time.sleep(0.5)
+
+    @contextmanager
+    def sflow(self) -> Iterator[Callable[[], dict[str, object]]]:
+        """One pmacct a host that samples, and our collector."""
+        words = [GAVOTTE, "profile", "sflow", "--listen", f"{self._address[self._collector]}:{SFLOW_PORT}"]
+        words += ["--tasks", str(self._tasks), "--json"]
+        found = self._folder / "sflow.json"
+        lines = []
+        for host in self._hosts:
+            config = self._folder / f"{host}.pmacct"
+            config.write_text(AGENT.format(collector=self._address[self._collector], port=SFLOW_PORT, rate=self._rate))
+            lines.append((host, ["pmacctd", "-f", str(config)]))
+        with found.open("w") as output:
+            listening = self._lab.exec(self._collector, words, stdout=output, stderr=subprocess.PIPE, text=True)
+            try:
+                said(listening, "waiting")
+                with self._running(lines, "eth0", stop=signal.SIGINT):
+                    time.sleep(0.5)
+                    yield lambda: json.loads(found.read_text())
+                    time.sleep(EXPORT_S)
+            finally:
+                listening.send_signal(signal.SIGINT)
+                listening.wait(START_S)
+
+    @contextmanager
+    def live(self) -> Iterator[Callable[[], dict[str, object]]]:
+        """The agents' reading of sockets."""
+        found = self._folder / "live.json"
+        words = [GAVOTTE, "profile", "live", "--hosts", "lab", "--for", str(LONGEST_S), "--tasks", str(self._tasks)]
+        with found.open("w") as output:
+            watching = subprocess.Popen(
+                [*words, "--json"], stdout=output, stderr=subprocess.PIPE, text=True, env=self._lab.environment()
+            )
+            try:
+                said(watching, "waiting")
+                yield lambda: json.loads(found.read_text())
+                time.sleep(0.5)
+            finally:
+                watching.send_signal(signal.SIGINT)
+                watching.wait(START_S)
+
+    def _profile(self, source: str, *inputs: str) -> dict[str, object]:
+        words = [GAVOTTE, "profile", source, *inputs, "--tasks", str(self._tasks), "--min-bytes", "0", "--json"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+        if done.returncode:
+            raise GavotteError(done.stderr.strip().splitlines()[-1])
+        found: dict[str, object] = json.loads(done.stdout)
+        return found

@@ -1,0 +1,177 @@
+"""Readers of captures and exports beside other tools.
+
+A capture is made first: full Ethernet frames of 64 TCP connections between 16 hosts. Whoever is first pays for the page cache:
+each runs once unmeasured. Exports are what real meters exported, over and over, and sFlow besides as datagrams over UDP.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from tests.profile.recording import METERS, write
+from tests.profile.test_exports import HERE, KIND, datagrams
+
+from gavotte._core import Exports
+
+HOSTS, CONNECTIONS, PAYLOAD_BYTES = 16, 64, 1460
+FRAME_BYTES = 14 + 40 + PAYLOAD_BYTES
+BLOCK_FRAMES = 6400
+
+
+def make_capture(path: Path, size_bytes: int) -> int:
+    """Writes a pcap of about so many bytes; returns its payload."""
+    row = np.zeros((BLOCK_FRAMES, 16 + FRAME_BYTES), dtype=np.uint8)
+    number = np.arange(BLOCK_FRAMES)
+    row[:, 8:16] = np.frombuffer(np.array([FRAME_BYTES] * 2, "<u4").tobytes(), np.uint8)
+    frame = row[:, 16:]
+    frame[:, 12:14] = (8, 0)
+    frame[:, 14] = 0x45
+    frame[:, 16:18] = divmod(40 + PAYLOAD_BYTES, 256)
+    frame[:, 23] = 6
+    source, target = number % HOSTS, (number % CONNECTIONS // HOSTS + 1 + number) % HOSTS
+    for at, hosts in ((26, source), (30, target)):
+        frame[:, at] = 10
+        frame[:, at + 3] = hosts
+    ports = (40000 + number % CONNECTIONS).astype(">u2").view(np.uint8).reshape(-1, 2)
+    frame[:, 34:36], frame[:, 36:38] = ports, (19, 136)
+    frame[:, 46] = 0x50
+    blocks = max(size_bytes // row.size, 1)
+    with path.open("wb") as stream:
+        stream.write(np.array([0xA1B2C3D4, 4 << 16 | 2, 0, 0, 262144, 1], "<u4").tobytes())
+        for block in range(blocks):
+            sent = (block * (BLOCK_FRAMES // CONNECTIONS) + number // CONNECTIONS) * PAYLOAD_BYTES
+            frame[:, 38:42] = (sent % (1 << 32)).astype(">u4").view(np.uint8).reshape(-1, 4)
+            times = (block * BLOCK_FRAMES + number) * 10
+            row[:, 0:4] = (1_700_000_000 + times // 1_000_000).astype("<u4").view(np.uint8).reshape(-1, 4)
+            row[:, 4:8] = (times % 1_000_000).astype("<u4").view(np.uint8).reshape(-1, 4)
+            stream.write(row.tobytes())
+    return blocks * BLOCK_FRAMES * PAYLOAD_BYTES
+
+
+def timed(command: list[str], runs: int) -> tuple[float, float]:
+    """Median processor seconds of a command, which a busy machine changes little, and its largest resident memory in MB."""
+    spent, peak = [], 0.0
+    for run in range(runs + 1):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
+        if status:
+            raise SystemExit(f"{command[0]} failed")
+        if run:
+            spent.append(used.ru_utime + used.ru_stime)
+        peak = max(peak, used.ru_maxrss / 1e3)
+    return statistics.median(spent), peak
+
+
+def bench_captures(folder: Path, gigabytes: float, runs: int) -> None:
+    path = folder / "bench.pcap"
+    payload_bytes = make_capture(path, int(gigabytes * 1e9))
+    size_bytes = path.stat().st_size
+    print(
+        f"\ncapture of {size_bytes / 1e9:.2f} GB, {payload_bytes / PAYLOAD_BYTES / 1e6:.2f} million packets, {runs} runs"
+    )
+    script = "from gavotte.profile import profile; import sys; "
+    script += f"t = profile('pcap', sys.argv[1], name='b').traffic; assert t.bytes == {payload_bytes}, t.bytes"
+    commands = {
+        "gavotte": [sys.executable, "-c", script, str(path)],
+        "tcpdump": ["tcpdump", "-nn", "-q", "-r", str(path)],
+        "tshark": ["tshark", "-n", "-q", "-r", str(path), "-z", "conv,ip"],
+    }
+    for name, command in commands.items():
+        if shutil.which(command[0]) is None:
+            print(f"{name:10} is not installed")
+            continue
+        cpu_s, peak_mb = timed(command, runs if name != "tshark" else 1)
+        print(
+            f"{name:10} {cpu_s:8.2f} CPU-s {size_bytes / cpu_s / 1e9:7.3f} GB a CPU-second   at most {peak_mb:6.0f} MB"
+        )
+
+
+def bench_exports(seconds: float) -> None:
+    print("\nexports as real meters made them, over and over")
+    for meter in sorted(METERS):
+        every = datagrams(HERE / f"{meter}.pcap.gz")
+        exports = Exports(KIND[METERS[meter][1]], None, None)
+        count, start_s = 0, time.perf_counter()
+        while time.perf_counter() - start_s < seconds:
+            for each in every:
+                exports.datagram(each, "127.0.0.1", 9, 1.0)
+            count += len(every)
+        wall_s = time.perf_counter() - start_s
+        size = sum(map(len, every)) / len(every)
+        print(f"{meter:14} {count / wall_s:9.0f} datagrams/s {count * size / wall_s / 1e6:8.1f} MB/s")
+    print(f"resident at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB")
+
+
+def bench_samples(folder: Path, count: int) -> None:
+    """SFlow from a capture beside tshark, and over UDP beside sfcapd, by processor time."""
+    every = datagrams(HERE / "pmacctd-sflow.pcap.gz")
+    many = [every[number % len(every)] for number in range(count)]
+    path, port = folder / "sflow.pcap", 6343
+    write(path, [(number / 1e4, each, ("10.9.0.1", 9)) for number, each in enumerate(many)], port)
+    size_bytes = path.stat().st_size
+    print(f"\nsFlow: {count} datagrams, {size_bytes / 1e6:.0f} MB")
+    script = "from gavotte.profile import profile; import sys; "
+    script += f"t = profile('sflow', sys.argv[1], name='b').traffic; assert t.seen['datagrams'] == {count}"
+    told = {
+        "gavotte": [sys.executable, "-c", script, str(path)],
+        "tshark": ["tshark", "-n", "-q", "-r", str(path), "-d", f"udp.port=={port},sflow", "-z", "conv,ip"],
+    }
+    for name, command in told.items():
+        if shutil.which(command[0]) is None:
+            print(f"{name:18} is not installed")
+            continue
+        cpu_s, peak_mb = timed(command, 1)
+        print(f"{name:18} {_pace(count, size_bytes, cpu_s)}   at most {peak_mb:6.0f} MB")
+    listener = Path(sys.executable).with_name("gavotte")
+    place = f"127.0.0.1:{port}"
+    listening = {
+        "gavotte --listen": [str(listener), "profile", "sflow", "--listen", place, "--json"],
+        "sfcapd": ["sfcapd", "-b", "127.0.0.1", "-p", str(port), "-l", str(folder)],
+    }
+    for name, command in listening.items():
+        if shutil.which(command[0]) is None:
+            print(f"{name:18} is not installed")
+            continue
+        idle_s, _ = heard(command, port, [])
+        cpu_s, peak_mb = heard(command, port, many)
+        print(f"{name:18} {_pace(count, size_bytes, cpu_s - idle_s)}   at most {peak_mb:6.0f} MB")
+
+
+def heard(command: list[str], port: int, payloads: list[bytes]) -> tuple[float, float]:
+    """Processor seconds of a listener to which these datagrams come, 5,000 a second, and its largest memory in MB."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(5.0)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        began_s = time.perf_counter()
+        for number, each in enumerate(payloads):
+            sock.sendto(each, ("127.0.0.1", port))
+            if number % 50 == 0:
+                time.sleep(max(number / 5000 - (time.perf_counter() - began_s), 0))
+    time.sleep(2.0)
+    process.send_signal(signal.SIGTERM)
+    _, _, used = os.wait4(process.pid, 0)
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1e3
+
+
+def _pace(count: int, size_bytes: int, cpu_s: float) -> str:
+    return f"{count / cpu_s:9.0f} datagrams a CPU-second {size_bytes / cpu_s / 1e9:7.3f} GB a CPU-second"
+
+
+def bench(gigabytes: float, runs: int, seconds: float) -> None:
+    """Prints speed and memory of all readers."""
+    with tempfile.TemporaryDirectory() as folder:
+        bench_captures(Path(folder), gigabytes, runs)
+    with tempfile.TemporaryDirectory() as folder:
+        bench_samples(Path(folder), 50_000)
+    bench_exports(seconds)
