@@ -36,6 +36,7 @@ def main() -> int:
     parser.add_argument("--gigabytes", type=float, default=2.0, help="of the capture that is made and read")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each reader of exports")
     parser.add_argument("--seeds", type=int, default=10, help="of made weeks")
+    parser.add_argument("--trace", type=Path, help="the public coflow trace FB2010-1Hr-150-0.txt, for predictors")
     parser.add_argument("--spark", type=Path, help="a Python with PySpark; without one no Spark is run")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
@@ -58,7 +59,7 @@ def main() -> int:
                 if "overhead" in parts:
                     overhead(job, asked.runs, asked.seed)
     if "loop" in parts:
-        good &= loop(size.unit_bytes // 2, asked.runs, asked.seed)
+        good &= loop(size.unit_bytes, asked.runs, asked.seed)
     if "spark" in parts:
         if asked.spark is None:
             print("\nwithout --spark PYTHON, which has PySpark: no Spark job is run")
@@ -67,7 +68,7 @@ def main() -> int:
     if "readers" in parts:
         readers.bench(asked.gigabytes, min(asked.runs, 3), asked.seconds)
     if "predictors" in parts:
-        predictors.bench(asked.seeds)
+        predictors.bench(asked.seeds, asked.trace)
     return 0 if good else 1
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
-from gavotte.profile import Count, Span, Traffic, predict
+from gavotte.profile import Count, Span, Traffic, predict, profile, read_tasks
+
+PAGERANK = Path(__file__).parents[2] / "python" / "gavotte" / "demo" / "pagerank"
+PERIODS_S = ((0.5, 2.5), (1.0, 5.0))
 
 
 def diurnal(seed: int, *, days: int = 7, noise: float = 0.3, walk: float = 0.1) -> Traffic:
@@ -26,7 +31,25 @@ def diurnal(seed: int, *, days: int = 7, noise: float = 0.3, walk: float = 0.1) 
     return Traffic(("made",), ("a", *(f"b{n}" for n in range(4))), tuple(spans()))
 
 
-def bench(seeds: int) -> None:
+def coflows(path: Path, every_s: float) -> Traffic:
+    """Racks of the public coflow trace (Facebook, 2010), bytes by when their coflow arrived; a reducer has as much of each mapper."""
+    sums: defaultdict[int, defaultdict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
+    for line in path.read_text().splitlines()[1:]:
+        words = line.split()
+        interval, mappers = int(float(words[1]) / 1e3 // every_s), words[3 : 3 + int(words[2])]
+        for word in words[4 + len(mappers) :]:
+            reducer, _, megabytes = word.partition(":")
+            for mapper in mappers:
+                sums[interval][mapper, reducer] += round(float(megabytes) * 1e6 / len(mappers))
+    racks = sorted({rack for pairs in sums.values() for pair in pairs for rack in pair}, key=int)
+    spans = [
+        Span(n * every_s, (n + 1) * every_s, {pair: Count.exact(size) for pair, size in sums[n].items()})
+        for n in range(max(sums) + 1)
+    ]
+    return Traffic((str(path),), tuple(racks), tuple(spans))
+
+
+def bench(seeds: int, trace: Path | None) -> None:
     """Prints each predictor's error."""
     print(
         f"\npredictors on a week of hours, seeds 0 to {seeds - 1}: bytes put to the wrong pair or missed, of those sent"
@@ -35,3 +58,19 @@ def bench(seeds: int) -> None:
         found = [predict(diurnal(seed, noise=noise, walk=walk)).errors for seed in range(seeds)]
         told = ", ".join(f"{name} {statistics.mean(each[name] for each in found):.1%}" for name in found[0])
         print(f"noise {noise}, walk {walk}: {told}")
+    tasks = read_tasks(PAGERANK / "ranks.hosts")
+    for every_s, day_s in PERIODS_S:
+        recorded = profile("pcap", PAGERANK / "pagerank.pcap.gz", tasks, name="job", every_s=every_s).traffic
+        _show(f"recorded PageRank (MPI), {len(recorded.spans)} x {every_s} s, day {day_s} s", recorded, day_s)
+    if trace is None:
+        print("without --trace FB2010-1Hr-150-0.txt: no recorded hour of a data centre")
+        return
+    for every_s in (60.0, 300.0):
+        recorded = coflows(trace, every_s)
+        _show(f"{trace.name}, {len(recorded.spans)} x {every_s:.0f} s, day 900 s", recorded, 900.0)
+
+
+def _show(what: str, series: Traffic, day_s: float) -> None:
+    found = predict(series, day_s=day_s)
+    told = ", ".join(f"{name} {error:.1%}" for name, error in found.errors.items())
+    print(f"{what}: {told}; best {found.method}")
