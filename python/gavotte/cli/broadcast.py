@@ -13,7 +13,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.rates import format_bytes
 
 if TYPE_CHECKING:
-    from gavotte.transfer.broadcasting import BroadcastResult
+    from gavotte.transfer.outcome import BroadcastResult
     from gavotte.transfer.planning import BroadcastPlan
 
 

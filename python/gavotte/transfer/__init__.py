@@ -1,10 +1,11 @@
 """Moves bulk data in the right order and at the right rates: broadcasts, shuffles, and which of them goes first."""
 
 from gavotte.transfer.applications import Broadcast, Shuffle, read_copy
-from gavotte.transfer.broadcasting import BroadcastResult, Receiver, broadcast, plan_file
+from gavotte.transfer.broadcasting import broadcast, plan_file
 from gavotte.transfer.carrying import MODES, FlowResult, ShuffleResult, shuffle
 from gavotte.transfer.control import Controller
 from gavotte.transfer.orders import POLICIES, Coflow, OrderRates, order_rates
+from gavotte.transfer.outcome import BroadcastResult, Receiver
 from gavotte.transfer.planning import BroadcastPlan, plan_broadcast
 from gavotte.transfer.service import Client, default_socket, serving
 from gavotte.transfer.shuffling import wss_bound, wss_rates

@@ -16,8 +16,10 @@ from gavotte.errors import GavotteError
 from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
-from gavotte.transfer.broadcasting import CONGESTION, HOST, BroadcastResult, Buffer, broadcast, receivers_of
+from gavotte.transfer.broadcasting import HOST, Buffer, broadcast, receivers_of
 from gavotte.transfer.carrying import ShuffleResult, shuffle
+from gavotte.transfer.conducting import CONGESTION
+from gavotte.transfer.outcome import BroadcastResult
 from gavotte.transfer.planning import Mechanism, nothing_known
 from gavotte.transfer.probing import PROBE_S, look
 from gavotte.transfer.shuffling import wss_bound

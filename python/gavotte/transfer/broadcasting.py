@@ -1,136 +1,27 @@
-"""Brings a file from one host to many: plans, starts, watches, and plans anew around hosts that die or fall behind."""
+"""Brings a file from one host to many: who is to have it where, and how, before a byte is sent."""
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from tempfile import NamedTemporaryFile
-from typing import Any, Protocol
 
-from gavotte import _core
-from gavotte.agents import Budget, Fleet, enrolled
-from gavotte.agents import agent_pb2 as pb
+from gavotte.agents import Budget, enrolled
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
-from gavotte.tables import Tabular
 from gavotte.transfer.blocktimes import BlockTimes, default_path
+from gavotte.transfer.conducting import CONGESTION, CORNETS, READ_S, Pacing, Run, Watch
+from gavotte.transfer.outcome import BroadcastResult, Receiver
 from gavotte.transfer.planning import BroadcastPlan, Mechanism, nothing_known, plan_broadcast
 from gavotte.transfer.probing import look
-from gavotte.transfer.shuffling import Flow
-
-logger = logging.getLogger(__name__)
-
-CONGESTION = "cubic"
-"""Pinned on every socket: hosts differ in their default."""
-
-REPORT_S = 0.2
-"""How often each host says how far it is."""
-
-CONDUCT_S = 0.1
-"""How often it is looked at who stands still, and a `Pacing` is told what is under way, while nothing else happens."""
-
-LAST_WORD_S = 2.0
-"""How long the source may take to say how much it has sent, when all have it."""
-
-SILENCE_S = 30.0
-"""All hosts together have been silent for so long: they are given up."""
-
-READ_S = 600.0
-"""How long the source may take to read its file, and a receiver to look through what an earlier broadcast has left."""
 
 HOST = "{host}"
 """Stands in an output path for the receiver's name."""
 
-HASH_BYTES = 32
-
-CORNETS = ("cornet", "topology", "clustering")
-"""Mechanisms in which receivers choose themselves what they fetch."""
-
 Buffer = bytes | bytearray | memoryview
-
-Watch = Callable[[str, int, int], None]
-"""Called with a receiver, the bytes that it has, and all bytes."""
-
-
-class Pacing(Protocol):
-    """Somebody who says how fast the flows of a broadcast may be while it runs."""
-
-    def under_way(self, flows: Sequence[Flow]) -> None:
-        """Told of parent, child and bytes left of each subscription. Those of which `limits` has said nothing wait."""
-
-    def limits(self) -> Mapping[tuple[str, str], float]:
-        """What has changed since the last call: parent and child to bit/s; infinite = no limit, 0 = it waits."""
-
-    def stopped(self) -> bool:
-        """Whether the broadcast is to end."""
-
-
-@dataclass
-class Receiver:
-    """What became of one receiver.
-
-    Attributes:
-        host: its name.
-        path: where its copy is.
-        finish_s: when it had all, under its name, in seconds since the source began to send; None = never.
-        ok: whether it has all.
-        error: why not; empty = it has.
-        bytes: how much it has.
-        bad_blocks: blocks that came wrong, were thrown away and sent again.
-    """
-
-    host: str
-    path: str
-    finish_s: float | None = None
-    ok: bool = False
-    error: str = ""
-    bytes: int = 0
-    bad_blocks: int = 0
-
-
-@dataclass
-class BroadcastResult(Tabular):
-    """A broadcast as it went. All times in seconds.
-
-    Attributes:
-        plan: how it was to go.
-        receivers: in the plan's order.
-        setup_s: from the first call to the agents until the source began to send.
-        elapsed_s: from there until the last healthy receiver had all; None = none has.
-        checksum: BLAKE3 of the hashes of all blocks, the same at each receiver that has all; hexadecimal.
-        source_sent_bytes: payload that left the source.
-        changes: what was changed under way and why.
-    """
-
-    plan: BroadcastPlan
-    receivers: list[Receiver]
-    setup_s: float = 0.0
-    elapsed_s: float | None = None
-    checksum: str = ""
-    source_sent_bytes: int = 0
-    changes: list[str] = field(default_factory=list)
-
-    @property
-    def ratio(self) -> float | None:
-        """How many times the lower bound it took."""
-        return self.plan.ratio(self.elapsed_s)
-
-    @property
-    def lost(self) -> dict[str, str]:
-        """Receivers that do not have it, and why."""
-        return {each.host: each.error for each in self.receivers if not each.ok}
-
-    def to_records(self) -> list[dict[str, Any]]:
-        """One row a receiver."""
-        return [
-            {"host": each.host, "finish_s": each.finish_s, "ok": each.ok, "error": each.error}
-            for each in self.receivers
-        ]
 
 
 def broadcast(
@@ -216,7 +107,7 @@ def broadcast(
             planned(plan)
         result = BroadcastResult(plan, [Receiver(name, paths[name]) for name in receivers])
         at = {name: index for index, name in enumerate(known.names)}
-        run = _Run(fleet, manifest, path, result, at, watch, begin_s, kept, seed, pacing)
+        run = Run(fleet, manifest, path, result, at, watch, begin_s, kept, seed, pacing)
         run.run(max_seconds)
         if kept is not None:
             kept.write()
@@ -306,215 +197,3 @@ def _with_all(network: Network, names: Sequence[str]) -> Network:
     if len(set(names) & set(known)) == 0:
         raise GavotteError(f"`{missing}` is not a host of the Network", hint="measure these hosts")
     raise GavotteError(f"`{missing}` is not a host of the Network", hint="measure it, or leave it out with --to")
-
-
-class _Run:
-    """One broadcast in progress."""
-
-    def __init__(
-        self,
-        fleet: Fleet,
-        manifest: pb.ManifestReply,
-        path: str,
-        result: BroadcastResult,
-        at: dict[str, int],
-        watch: Watch | None,
-        begin_s: float,
-        kept: BlockTimes | None,
-        seed: int,
-        pacing: Pacing | None,
-    ) -> None:
-        self._fleet = fleet
-        self._manifest = manifest
-        self._path = path
-        self._result = result
-        self._plan = result.plan
-        self._at = at
-        self._names = {index: name for name, index in at.items()}
-        self._watch = watch
-        self._begin_s = begin_s
-        self._kept = kept
-        self._seed = seed
-        self._start_s: float | None = None
-        self._by_name = {each.host: each for each in result.receivers}
-        self._id = fleet.run_id
-        self._expected = {self._plan.source, *self._plan.receivers} - set(fleet.missing)
-        self._conductor = _core.Conductor(
-            self._plan.ground,
-            manifest.bytes,
-            manifest.block_bytes,
-            self._plan.mechanism,
-            self._plan.piece_bytes,
-            self._plan.predicted_s or float("inf"),
-            self._plan.partitions,
-            seed,
-        )
-        self._pacing = pacing
-        self._asked_s = self._conducted_s = 0.0
-        if pacing is not None:
-            self._conductor.hold()
-
-    def run(self, max_seconds: float) -> None:
-        for name, reason in self._fleet.missing.items():
-            self._lose(name, reason)
-        requests = {name: self._request(name) for name in self._expected}
-        over_s = 0.0
-        stream = self._fleet.broadcast(
-            requests,
-            deadline_s=max_seconds + READ_S,
-            silence_s=lambda: READ_S if self._start_s is None else SILENCE_S,
-        )
-        try:
-            for name, reply in stream:
-                # The source says once more how much it has sent.
-                source = self._plan.source
-                if self._heard(name, reply) and (
-                    name == source
-                    or self._now() > over_s + LAST_WORD_S
-                    or self._conductor.loss(self._at[source]) is not None
-                ):
-                    break
-                if self._pacing is not None and self._pacing.stopped():
-                    for host in self._plan.receivers:
-                        self._conductor.lost(self._at[host], "it was cancelled", self._now())
-                    break
-                over_s = over_s if self._conductor.is_over() else self._now()
-                if self._now() > max_seconds:
-                    for host in self._plan.receivers:
-                        self._conductor.lost(self._at[host], f"it took longer than {max_seconds:g} s", self._now())
-                    break
-        finally:
-            stream.close()  # type: ignore[attr-defined]
-        self._conclude()
-
-    def _request(self, name: str) -> pb.BroadcastRequest:
-        source = name == self._plan.source
-        return pb.BroadcastRequest(
-            run_id=self._fleet.run_id,
-            broadcast_id=self._id,
-            path=self._path if source else self._by_name[name].path,
-            source=source,
-            manifest=self._manifest,
-            piece_bytes=self._plan.piece_bytes,
-            report_s=REPORT_S,
-            congestion=CONGESTION,
-            fetches=not source and self._plan.mechanism in CORNETS,
-            seed=(self._seed + 1) * 1_000_003 + self._at[name],
-        )
-
-    def _now(self) -> float:
-        """Seconds since the source began to send; before, 0."""
-        return 0.0 if self._start_s is None else time.monotonic() - self._start_s
-
-    def _heard(self, name: str, reply: pb.BroadcastReply | AgentError) -> bool:
-        """Takes what an agent says; whether the broadcast is over."""
-        now_s, at = self._now(), self._at[name]
-        reply_is_progress = not isinstance(reply, AgentError) and reply.HasField("progress")
-        if isinstance(reply, AgentError):
-            self._lose(name, reply.message)
-        elif reply.HasField("opened"):
-            self._expected.discard(name)
-            self._conductor.opened(at, reply.opened.have, reply.opened.bytes, now_s)
-        elif reply.HasField("progress"):
-            self._progress(name, reply.progress)
-        elif reply.HasField("broken"):
-            parent = self._at.get(reply.broken.parent)
-            if parent is not None:
-                self._conductor.broken(at, parent, reply.broken.error, now_s)
-        elif reply.HasField("kept"):
-            self._conductor.kept(at)
-            receiver = self._by_name[name]
-            receiver.ok, receiver.finish_s, receiver.bytes = True, now_s, self._plan.bytes
-            self._result.checksum = reply.kept.checksum.hex()
-        elif reply.HasField("failed"):
-            self._lose(name, reply.failed.error)
-        if not self._expected:
-            if self._start_s is None:
-                self._start()
-            # What many hosts tell at once changes little each.
-            if not reply_is_progress or time.monotonic() >= self._conducted_s + CONDUCT_S:
-                self._conducted_s = time.monotonic()
-                self._limit()
-                self._conductor.tick(self._now())
-                self._conduct()
-        return self._conductor.is_over()
-
-    def _progress(self, name: str, holding: pb.Holding) -> None:
-        self._conductor.progress(self._at[name], holding.have, holding.bytes, self._now())
-        if self._kept is not None:
-            for each in holding.fetched:
-                self._kept.add(each.peer, name, each.seconds / self._manifest.block_bytes)
-        if name == self._plan.source:
-            self._result.source_sent_bytes = holding.sent_bytes
-            return
-        receiver = self._by_name[name]
-        receiver.bytes, receiver.bad_blocks = holding.bytes, holding.bad_blocks
-        if self._watch is not None:
-            self._watch(name, holding.bytes, self._plan.bytes)
-
-    def _start(self) -> None:
-        """Connects everybody, then lets the source go."""
-        self._conduct()
-        if self._conductor.loss(self._at[self._plan.source]) is None:
-            self._fleet.start([self._plan.source], self._id)
-        self._start_s = time.monotonic()
-        self._result.setup_s = self._start_s - self._begin_s
-
-    def _conduct(self) -> None:
-        """Hands on what the conductor has changed, and tells of it."""
-        answers = {
-            self._names[host]: pb.SpliceRequest(
-                run_id=self._fleet.run_id,
-                broadcast_id=self._id,
-                peers=[pb.SwarmPeer(name=self._names[peer], have=have) for peer, have in peers],
-            )
-            for host, peers in self._conductor.answers(self._now())
-        }
-        for name, error in self._fleet.splice(answers).items():
-            self._lose(name, f"its agent does not answer ({error})")
-        while changes := self._conductor.changes():
-            requests = {
-                self._names[host]: pb.SpliceRequest(
-                    run_id=self._fleet.run_id,
-                    broadcast_id=self._id,
-                    feeds=[
-                        pb.Feed(parent=self._names[parent], blocks=blocks, pace_bps=pace_bps)
-                        for parent, blocks, pace_bps in feeds
-                    ],
-                )
-                for host, feeds in changes
-            }
-            for name, error in self._fleet.splice(requests).items():
-                self._lose(name, f"its agent does not answer ({error})")
-        for line in self._conductor.log():
-            logger.info("%.2f s: %s", self._now(), line)
-            self._result.changes.append(line)
-
-    def _limit(self) -> None:
-        """Takes the limits that are new, and tells what there is to limit."""
-        if self._pacing is None:
-            return
-        for (parent, child), pace_bps in self._pacing.limits().items():
-            self._conductor.limit(self._at[parent], self._at[child], pace_bps, self._now())
-        if time.monotonic() >= self._asked_s + CONDUCT_S:
-            self._asked_s = time.monotonic()
-            flows = self._conductor.flows()
-            self._pacing.under_way([(self._names[m], self._names[n], float(left)) for m, n, left in flows])
-
-    def _lose(self, name: str, why: str) -> None:
-        self._expected.discard(name)
-        known = self._conductor.loss(self._at[name]) is not None
-        if name == self._plan.source and self._start_s is None:
-            raise AgentError(f"the source {name} cannot send: {why}")
-        self._conductor.lost(self._at[name], why, self._now())
-        if not known and name not in self._fleet.missing:
-            self._fleet.drop(name, why)
-
-    def _conclude(self) -> None:
-        for each in self._result.receivers:
-            if not each.ok:
-                each.error = self._conductor.loss(self._at[each.host]) or "the broadcast ended before it had all"
-        finished = [each.finish_s for each in self._result.receivers if each.finish_s is not None]
-        self._result.elapsed_s = max(finished, default=None)
-        for line in self._conductor.log():
-            self._result.changes.append(line)

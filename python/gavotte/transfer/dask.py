@@ -26,7 +26,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.transfer.applications import MEMORY, Broadcast, read_copy
-from gavotte.transfer.broadcasting import BroadcastResult
+from gavotte.transfer.outcome import BroadcastResult
 from gavotte.transfer.planning import Mechanism
 
 logger = logging.getLogger(__name__)

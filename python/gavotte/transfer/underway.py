@@ -16,8 +16,9 @@ from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.formats.transfer import Copies, Transfer
-from gavotte.transfer.broadcasting import CORNETS, broadcast, output_paths
+from gavotte.transfer.broadcasting import broadcast, output_paths
 from gavotte.transfer.carrying import CONGESTION, SLACK
+from gavotte.transfer.conducting import CORNETS
 from gavotte.transfer.orders import Coflow
 from gavotte.transfer.planning import MECHANISMS, BroadcastPlan
 from gavotte.transfer.shuffling import Flow

@@ -1,0 +1,168 @@
+//! From whom each host is to have what, as the plan and the limits from outside say.
+
+use std::collections::BTreeMap;
+
+use super::super::blocks::Blocks;
+use super::super::cornet::{ANSWER, POLL_S};
+use super::{Conductor, Feed, Plan, Standing};
+
+/// Flows may be this much faster than they need be: what one loses in a stall it can catch up with.
+const HEADROOM: f64 = 1.02;
+/// The root of a tree sends no faster than its edge should carry. What it sends too much overflows a queue, and each host that
+/// then waits for what was lost lets its own uplink idle.
+const ROOT_HEADROOM: f64 = 1.0;
+/// Paces that change by less are left.
+const PACE_CHANGE: f64 = 0.02;
+
+impl Conductor {
+    /// What has changed since the last call: hosts, and from whom each is to have what.
+    pub fn changes(&mut self) -> Vec<(usize, Vec<Feed>)> {
+        let mut changes = Vec::new();
+        if let Plan::Tree(tree) = &self.plan
+            && self.carries.0.as_ref() != Some(tree)
+        {
+            self.carries = (Some(tree.clone()), tree.carries(&self.ground));
+        }
+        for host in self.ground.receivers().to_vec() {
+            if self.nodes[host].standing != Standing::Live {
+                continue;
+            }
+            let mut feeds = self.feeds(host);
+            for feed in &mut feeds {
+                feed.pace_bps = feed.pace_bps.min(self.limit_of(feed.parent, host));
+            }
+            let same = self
+                .given
+                .get(&host)
+                .is_some_and(|given| self.alike(host, given, &feeds));
+            if !same {
+                self.given.insert(host, feeds.clone());
+                changes.push((host, feeds));
+            }
+        }
+        changes
+    }
+
+    /// The tracker's answers that are due: hosts, and some random peers of each with what they have.
+    pub fn answers(&mut self, now_s: f64) -> Vec<(usize, Vec<(usize, Blocks)>)> {
+        let Plan::Cornet(partitions) = &self.plan else {
+            return Vec::new();
+        };
+        let partition = |host: usize| partitions.get(host).copied().unwrap_or(0);
+        let mut answers = Vec::new();
+        for host in self.ground.receivers().to_vec() {
+            if self.nodes[host].standing != Standing::Live || now_s < self.polls_s[host] {
+                continue;
+            }
+            // Who has nothing yet is no source.
+            let known: Vec<usize> = (self.ground.members())
+                .filter(|&peer| peer != host && self.nodes[peer].takes_part() && !self.nodes[peer].have.is_empty())
+                .filter(|&peer| peer == self.ground.source() || self.alone(host, peer, &partition))
+                .collect();
+            let chosen = self.random.some(known, ANSWER);
+            answers.push((
+                host,
+                chosen
+                    .into_iter()
+                    .map(|peer| (peer, self.nodes[peer].have.clone()))
+                    .collect(),
+            ));
+            self.polls_s[host] = now_s + self.random.within(POLL_S);
+        }
+        answers
+    }
+
+    /// Whether a host may have blocks from a peer: of its own partition, or of any when the source is no more.
+    fn alone(&self, host: usize, peer: usize, partition: &impl Fn(usize) -> usize) -> bool {
+        partition(host) == partition(peer) || !self.nodes[self.ground.source()].takes_part()
+    }
+
+    /// Whether feeds differ at most in what is had meanwhile.
+    fn alike(&self, host: usize, given: &[Feed], feeds: &[Feed]) -> bool {
+        let lacking = Blocks::all(self.layout.count()).without(&self.nodes[host].have);
+        let left = |feeds: &[Feed]| -> Vec<(usize, Blocks)> {
+            let left = feeds.iter().map(|feed| (feed.parent, feed.blocks.within(&lacking)));
+            left.filter(|(_, blocks)| !blocks.is_empty()).collect()
+        };
+        let paced = given.iter().zip(feeds).all(|(given, feed)| {
+            let (old, new) = (given.pace_bps, feed.pace_bps);
+            old.total_cmp(&new).is_eq() || (new > 0.0 && (new - old).abs() <= PACE_CHANGE * old)
+        });
+        left(given) == left(feeds) && (paced || !self.limited(host, feeds))
+    }
+
+    /// Whether paces of a host come from outside. Of the planned ones, nobody need hear what changes as blocks arrive.
+    fn limited(&self, host: usize, feeds: &[Feed]) -> bool {
+        let limit = |feed: &Feed| self.limits.contains_key(&(feed.parent, host));
+        feeds.iter().any(limit)
+    }
+
+    /// Where a host is to have its blocks from.
+    fn feeds(&self, host: usize) -> Vec<Feed> {
+        let lacking = Blocks::all(self.layout.count()).without(&self.nodes[host].have);
+        match &self.plan {
+            Plan::Tree(tree) => tree
+                .parent(host)
+                .filter(|&parent| self.nodes[parent].takes_part())
+                .map(|parent| {
+                    let carried = self.carries.1.get(&(parent, host)).copied();
+                    let headroom = if parent == tree.order()[0] {
+                        ROOT_HEADROOM
+                    } else {
+                        HEADROOM
+                    };
+                    Feed {
+                        parent,
+                        blocks: lacking,
+                        pace_bps: headroom * carried.unwrap_or(f64::INFINITY),
+                    }
+                })
+                .into_iter()
+                .collect(),
+            Plan::Cornet(_) => Vec::new(),
+            Plan::Mesh(helpers, seconds) => {
+                let mut by_parent: BTreeMap<usize, (Blocks, u64)> = BTreeMap::new();
+                let mut load: BTreeMap<usize, u32> = BTreeMap::new();
+                for block in 0..self.layout.count() {
+                    let helper = helpers[block as usize];
+                    let usable = |&parent: &usize| {
+                        parent != host && self.nodes[parent].takes_part() && !self.avoided.contains(&(host, parent))
+                    };
+                    let origin = || {
+                        let source = Some(self.ground.source()).filter(usable);
+                        source.or_else(|| {
+                            let holders = self.ground.receivers().iter().copied().filter(usable);
+                            let holders = holders.filter(|&other| self.nodes[other].have.contains(block));
+                            holders.min_by_key(|other| load.get(other).copied().unwrap_or(0))
+                        })
+                    };
+                    let parent = Some(helper).filter(usable).or_else(origin);
+                    if let Some(parent) = parent {
+                        *load.entry(parent).or_default() += 1;
+                        let entry = by_parent.entry(parent);
+                        let (blocks, bytes) = entry.or_insert_with(|| (Blocks::none(self.layout.count()), 0));
+                        if lacking.contains(block) {
+                            blocks.insert(block);
+                        }
+                        *bytes += u64::from(self.layout.length(block));
+                    }
+                }
+                // By all that a parent is to give in that time: by what is left, the last blocks would come ever more slowly.
+                let pace = |bytes: u64| {
+                    if *seconds > 0.0 {
+                        HEADROOM * 8.0 * bytes as f64 / seconds
+                    } else {
+                        f64::INFINITY
+                    }
+                };
+                let feed = |(parent, (blocks, bytes)): (usize, (Blocks, u64))| Feed {
+                    parent,
+                    pace_bps: pace(bytes),
+                    blocks,
+                };
+                let wanted = by_parent.into_iter().filter(|(_, (blocks, _))| !blocks.is_empty());
+                wanted.map(feed).collect()
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What is changed around hosts that die, fall silent or fall behind.
+
+use std::collections::BTreeMap;
+
+use super::super::blocks::Blocks;
+use super::{Conductor, Plan, Standing};
+
+/// A host to which nothing comes for so long, though its parent has more, is cut off from it.
+const STALL_S: f64 = 2.0;
+/// One that chooses its peers itself is cut off from all after so long.
+const ALONE_S: f64 = 30.0;
+/// A host is slow when it gets less than this share of what its parent gets or should send.
+const SLOW: f64 = 0.6;
+/// And falls behind when it would take so long to catch up.
+const BEHIND_S: f64 = 1.0;
+/// After a change, rates are left alone for so long.
+const SETTLE_S: f64 = 2.0;
+/// How long blocks may still arrive after the source has died.
+const LAST_WORDS_S: f64 = 2.0;
+
+impl Conductor {
+    /// Looks for hosts that stand still or fall behind.
+    pub fn tick(&mut self, now_s: f64) {
+        self.bereaved(now_s);
+        let hosts: Vec<usize> = self.ground.receivers().to_vec();
+        for &host in &hosts {
+            if self.nodes[host].standing != Standing::Live {
+                continue;
+            }
+            if matches!(self.plan, Plan::Cornet(_)) && now_s - self.nodes[host].grew_s > ALONE_S {
+                self.lost(host, &format!("no peer gave it anything for {ALONE_S} s"), now_s);
+                continue;
+            }
+            let fed: Vec<usize> = self
+                .given
+                .get(&host)
+                .into_iter()
+                .flatten()
+                .map(|feed| feed.parent)
+                .collect();
+            if self.held(host) {
+                self.nodes[host].grew_s = now_s;
+                continue;
+            }
+            let [parent] = fed[..] else { continue };
+            if self.nodes[parent].bytes() <= self.nodes[host].bytes() {
+                // It waits for what its parent lacks itself, as after a block that came wrong.
+                self.nodes[host].grew_s = now_s;
+            } else if now_s - self.nodes[host].grew_s > STALL_S
+                && now_s - self.nodes[parent].grew_s.max(self.settled_s) > 0.0
+            {
+                self.broken(host, parent, &format!("nothing came for {STALL_S} s"), now_s);
+            }
+        }
+        if now_s - self.settled_s > SETTLE_S {
+            self.demote_slow(now_s);
+        }
+    }
+
+    /// Goes on without a host's help.
+    pub(super) fn without(&mut self, host: usize, now_s: f64) {
+        self.settled_s = now_s;
+        match &mut self.plan {
+            // Who takes the root's place depends on what the others have.
+            Plan::Tree(tree) if tree.order()[0] == host => {}
+            Plan::Tree(tree) => tree.remove(host),
+            Plan::Mesh(..) => self.reassign(host),
+            Plan::Cornet(_) => {}
+        }
+    }
+
+    /// Whatever a host of a mesh should have passed on, others now do: those that have it, each as much.
+    pub(super) fn reassign(&mut self, host: usize) {
+        let source = self.ground.source();
+        let able = |&other: &usize| {
+            other != host && self.nodes[other].takes_part() && !self.avoided.contains(&(other, source))
+        };
+        let live: Vec<usize> = self.ground.receivers().iter().copied().filter(able).collect();
+        let Plan::Mesh(helpers, seconds) = &mut self.plan else {
+            return;
+        };
+        let mut load: BTreeMap<usize, u32> = BTreeMap::new();
+        for (block, helper) in helpers.iter_mut().enumerate() {
+            if *helper != host {
+                continue;
+            }
+            let key = |&other: &usize| {
+                let has = self.nodes[other].have.contains(block as u32);
+                (!has, load.get(&other).copied().unwrap_or(0))
+            };
+            if let Some(other) = live.iter().copied().min_by_key(key) {
+                *helper = other;
+                *load.entry(other).or_default() += 1;
+            }
+        }
+        // Paces were for its help; now there is a rest to be made up for.
+        *seconds = 0.0;
+    }
+
+    /// What becomes of a broadcast whose source has died: the others go on if they have all blocks among them.
+    fn bereaved(&mut self, now_s: f64) {
+        let source = self.ground.source();
+        if !self.nodes[source].gone {
+            return;
+        }
+        let takes_part = |host: &usize| self.nodes[*host].takes_part();
+        let live: Vec<usize> = self.ground.receivers().iter().copied().filter(takes_part).collect();
+        let count = self.layout.count();
+        let mut union = Blocks::none(count);
+        for &host in &live {
+            union.add(&self.nodes[host].have);
+        }
+        if union.len() != self.left.0 {
+            self.left = (union.len(), now_s);
+        }
+        if !union.is_full() {
+            if now_s - self.left.1 > LAST_WORDS_S {
+                let missing = count - union.len();
+                let why = format!("{missing} of {count} blocks went with {}", self.name(source));
+                for host in live
+                    .into_iter()
+                    .filter(|&host| self.nodes[host].standing == Standing::Live)
+                    .collect::<Vec<_>>()
+                {
+                    self.lost(host, &why, now_s);
+                }
+            }
+            return;
+        }
+        let Plan::Tree(tree) = &mut self.plan else {
+            return;
+        };
+        let root = tree.order()[0];
+        if !self.nodes[root].gone {
+            return;
+        }
+        if let Some(&heir) = live.iter().find(|&&host| self.nodes[host].have.is_full()) {
+            tree.crown(root, heir);
+        } else {
+            let holder = |block: u32| {
+                let holders = live
+                    .iter()
+                    .copied()
+                    .filter(|&host| self.nodes[host].have.contains(block));
+                holders
+                    .max_by_key(|&host| self.nodes[host].have.len())
+                    .unwrap_or(source)
+            };
+            self.plan = Plan::Mesh((0..count).map(holder).collect(), 0.0);
+        }
+        self.settled_s = now_s;
+        let text = format!("goes on without {}: the others have it all among them", self.name(root));
+        self.log.push(text);
+    }
+
+    /// Puts a host that holds others up where nobody depends on it.
+    fn demote_slow(&mut self, now_s: f64) {
+        let Plan::Tree(tree) = &self.plan else { return };
+        let root = tree.order()[0];
+        for (parent, child) in tree.edges().collect::<Vec<_>>() {
+            let (above, below) = (&self.nodes[parent], &self.nodes[child]);
+            if below.standing != Standing::Live || !above.takes_part() || self.held(child) {
+                continue;
+            }
+            let Some(gets) = below.rate() else { continue };
+            let whole = above.have.is_full();
+            let should = if whole {
+                Some(self.expected_bytes_per_s)
+            } else {
+                above.rate()
+            };
+            let should = should.map(|should| should.min(self.limit_of(parent, child) / 8.0));
+            let Some(should) = should.filter(|should| *should > 0.0 && gets < SLOW * should) else {
+                continue;
+            };
+            let behind_s = above.bytes().saturating_sub(below.bytes()) as f64 / should;
+            if behind_s < BEHIND_S {
+                continue;
+            }
+            let last = tree.order().last() == Some(&child);
+            let (slow, text) = if parent != root && !above.demoted {
+                (
+                    parent,
+                    format!(
+                        "{} gets little from {}, which is put last",
+                        self.name(child),
+                        self.name(parent)
+                    ),
+                )
+            } else if !below.demoted && !last && tree.has_children(child) {
+                (child, format!("{} falls behind and is put last", self.name(child)))
+            } else {
+                continue;
+            };
+            let mut changed = tree.clone();
+            self.nodes[slow].demoted = true;
+            if changed.demote(slow, &self.avoided) && changed != *tree {
+                self.plan = Plan::Tree(changed);
+                self.log.push(text);
+                self.settled_s = now_s;
+                for node in &mut self.nodes {
+                    node.marks.drain(..node.marks.len().saturating_sub(1));
+                }
+                return;
+            }
+        }
+    }
+}
