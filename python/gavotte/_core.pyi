@@ -106,6 +106,12 @@ class Conductor:
             ValueError: for an unknown mechanism, or blocks that make no sense.
         """
 
+    def absent(self, host: int) -> None:
+        """Takes that a receiver is not there, before the start: nobody waits for it, and it may come."""
+
+    def expect(self, host: int, now_s: float) -> None:
+        """Takes that a receiver that was not there, or was lost, is now."""
+
     def opened(self, host: int, have: bytes, held_bytes: int, now_s: float) -> None:
         """Takes that a host has opened its copy, and what was there."""
 

@@ -104,6 +104,16 @@ impl Conductor {
         })
     }
 
+    /// A receiver is not there, before the start; it may come.
+    fn absent(&mut self, host: usize) {
+        self.inner.absent(host);
+    }
+
+    /// One that was not there, or was lost, is now.
+    fn expect(&mut self, host: usize, now_s: f64) {
+        self.inner.expect(host, now_s);
+    }
+
     fn opened(&mut self, host: usize, have: &[u8], held_bytes: u64, now_s: f64) {
         self.inner
             .opened(host, Blocks::from_bytes(self.blocks, have), held_bytes, now_s);

@@ -148,6 +148,7 @@ class Fleet:
         self._sent: dict[str, int] = defaultdict(int)
         self.silent: set[str] = set()
         self._distrusted: set[str] = set()
+        self._admitting = threading.Lock()
         self._stubs: dict[str, Any] = {name: AgentStub(channel) for name, channel in reach.channels.items()}  # type: ignore[no-untyped-call]
 
     def check(self) -> None:
@@ -159,16 +160,9 @@ class Fleet:
                 self.missing[host.name] = self._reach.missing[host.name]
                 continue
             reply = answers[host.name]
-            if isinstance(reply, AgentError):
-                self.missing[host.name] = f"its agent does not answer ({reply})"
-                continue
-            if reply.protocol != PROTOCOL:
-                self.missing[host.name] = (
-                    f"its agent {reply.version} speaks protocol {reply.protocol}, but this controller {PROTOCOL}"
-                )
-                continue
-            if not 0 < reply.data_port < 1 << 16:
-                self.missing[host.name] = f"its agent says that its data port is {reply.data_port}"
+            reason = unusable(reply)
+            if reason:
+                self.missing[host.name] = reason
                 continue
             self.hosts.append(filled(host, reply))
             self.health[host.name] = reply
@@ -239,6 +233,43 @@ class Fleet:
             raise AgentError(f"the agent on {name} refuses the run: {reply}", failure=reply.failure)
         self._enrolled = requests
 
+    def admit(self, name: str) -> str:
+        """Takes in a host that was not there at the enrolment, or whose agent has gone since: by a new road to it.
+
+        It gets a whole budget; the others are told of it. To be called in any thread.
+
+        Returns:
+            why it cannot take part; empty when it does.
+        """
+        if name in self._distrusted:
+            return "its agent said what cannot be"
+        try:
+            self._stubs[name] = AgentStub(self._reach.again(name))  # type: ignore[no-untyped-call]
+        except AgentError as error:
+            return error.message
+        health = self._ask("Health", {name: pb.HealthRequest()})[name]
+        if reason := unusable(health):
+            return reason
+        host = next(host for host in self.inventory.host if host.name == name)
+        me = pb.Peer(name=name, address=host.address, data_port=health.data_port)
+        # Of two that come at once, the second must hear of the first.
+        with self._admitting:
+            request = pb.EnrolRequest()
+            request.CopyFrom(next(iter(self._enrolled.values())))
+            peers = [*(peer for peer in request.peers if peer.name != name), me]
+            request.self = name
+            del request.peers[:]
+            request.peers.extend(peers)
+            refusal = self._ask("Enrol", {name: request})[name]
+            if isinstance(refusal, AgentError):
+                return f"its agent does not take part ({refusal})"
+            self._enrolled[name] = request
+            for other in self._enrolled.values():
+                if all(peer.name != name for peer in other.peers):
+                    other.peers.append(me)
+            self._welcome(host, health, me)
+        return ""
+
     def release(self) -> None:
         """Lets go of all agents. One that does not answer frees itself when its lease ends."""
         logger.debug("run %s: releases %d agents", self.run_id, len(self.health))
@@ -292,14 +323,18 @@ class Fleet:
             request.budget.max_bytes = max(1, request.budget.max_bytes - self._sent.pop(name, 0))
         if isinstance(self._ask("Enrol", {name: request})[name], AgentError):
             return False
-        told = pb.ReadmitRequest(run_id=self.run_id, peer=me)
-        self._ask("Readmit", {host.name: told for host in self.hosts})
-        self.health[name] = health
-        self.missing.pop(name, None)
-        self.lost.pop(name, None)
-        here = {host.name for host in self.hosts} | {name}
-        self.hosts = [host for host in self.inventory.host if host.name in here]
+        self._welcome(next(host for host in self.inventory.host if host.name == name), health, me)
         return True
+
+    def _welcome(self, host: Host, health: pb.HealthReply, me: pb.Peer) -> None:
+        """Tells the others of a host that takes part from now on."""
+        told = pb.ReadmitRequest(run_id=self.run_id, peer=me)
+        self._ask("Readmit", {other.name: told for other in self.hosts if other.name != host.name})
+        self.health[host.name] = health
+        self.missing.pop(host.name, None)
+        self.lost.pop(host.name, None)
+        here = {other.name for other in self.hosts} | {host.name}
+        self.hosts = [other for other in self.inventory.host if other.name in here]
 
     def status(self) -> dict[str, pb.StatusReply]:
         """Who holds each agent that answers, and what runs on it."""
@@ -411,10 +446,18 @@ class Fleet:
         return reply
 
     def broadcast(
-        self, requests: Mapping[str, pb.BroadcastRequest], *, deadline_s: float, silence_s: Callable[[], float]
+        self,
+        requests: Mapping[str, pb.BroadcastRequest],
+        *,
+        deadline_s: float,
+        silence_s: Callable[[], float],
+        joining: Callable[[], Mapping[str, pb.BroadcastRequest]],
     ) -> Iterator[tuple[str, pb.BroadcastReply | AgentError]]:
-        """Has agents take part in a broadcast and yields what they say. See `measure`."""
-        return self._streams("Broadcast", requests, deadline_s, silence_s)
+        """Has agents take part in a broadcast and yields what they say. See `measure`.
+
+        `joining` is asked whenever an agent has said something: who else takes part from now on.
+        """
+        return self._streams("Broadcast", requests, deadline_s, silence_s, joining)
 
     def splice(self, requests: Mapping[str, pb.SpliceRequest]) -> dict[str, AgentError]:
         """Says anew from whom hosts have their blocks; gives those that did not hear."""
@@ -497,60 +540,72 @@ class Fleet:
         return AgentError(why, failure=failure)
 
     def _streams(
-        self, method: str, requests: Mapping[str, Any], deadline_s: float, silence_s: Callable[[], float]
+        self,
+        method: str,
+        requests: Mapping[str, Any],
+        deadline_s: float,
+        silence_s: Callable[[], float],
+        joining: Callable[[], Mapping[str, Any]] = dict,
     ) -> Iterator[tuple[str, Any]]:
         """Merges one stream an agent into one iterator, in order of arrival."""
-        arrivals: queue.SimpleQueue[tuple[str, Any, bool]] = queue.SimpleQueue()
-        calls: dict[str, Any] = {}
+        arrivals: queue.SimpleQueue[tuple[str, Any, Any]] = queue.SimpleQueue()
+        streams: list[tuple[str, Any]] = []
         gone: dict[str, str] = {}
 
-        def drain(name: str) -> None:
+        def drain(name: str, call: Any) -> None:
             try:
-                for reply in calls[name]:
+                for reply in call:
                     check_message(reply, deadline_s=deadline_s)
-                    arrivals.put((name, reply, False))
+                    arrivals.put((name, reply, None))
             except AgentError as error:
-                calls[name].cancel()
+                call.cancel()
                 self._distrusted.add(name)
-                arrivals.put((name, AgentError(f"agent on {name}: {error}"), False))
+                arrivals.put((name, AgentError(f"agent on {name}: {error}"), None))
             except grpc.RpcError as error:
                 why = self._error(name, error)
                 if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.UNAVAILABLE:
                     gone[name] = why.message
-                arrivals.put((name, AgentError(f"agent on {name}: {why}", failure=why.failure), False))
+                arrivals.put((name, AgentError(f"agent on {name}: {why}", failure=why.failure), None))
             finally:
-                arrivals.put((name, None, True))
+                arrivals.put((name, None, call))
 
-        def begin() -> None:
-            for name, request in requests.items():
-                calls[name] = getattr(self._stubs[name], method)(request, timeout=deadline_s)
-                self._open.setdefault(name, []).append(calls[name])
-            for name in requests:
-                threading.Thread(target=drain, args=(name,), daemon=True, name=f"stream-{name}").start()
+        def begin(wanted: Mapping[str, Any]) -> list[Any]:
+            begun = []
+            for name, request in wanted.items():
+                call = getattr(self._stubs[name], method)(request, timeout=deadline_s)
+                self._open.setdefault(name, []).append(call)
+                begun.append((name, call))
+            streams.extend(begun)
+            for name, call in begun:
+                threading.Thread(target=drain, args=(name, call), daemon=True, name=f"stream-{name}").start()
+            return [call for _, call in begun]
 
         def cancel() -> None:
-            for call in list(calls.values()):
+            for _, call in streams:
                 call.cancel()
 
         logger.debug("run %s: %s at %d agents, at most %.0f s", self.run_id, method, len(requests), deadline_s)
-        open_streams = set(requests)
         try:
-            aside(begin)
-            while open_streams:
+            open_calls = aside(lambda: begin(requests))
+            while open_calls:
                 try:
                     name, reply, ended = arrivals.get(timeout=silence_s())
                 except queue.Empty:
-                    for name in sorted(open_streams):
+                    for name in sorted(name for name, call in streams if call in open_calls):
                         yield name, AgentError(f"agent on {name}: it fell silent", failure=pb.FAILURE_LATE)
                     return
-                if ended:
-                    open_streams.discard(name)
+                if ended is not None:
+                    open_calls.remove(ended)
                 else:
                     self._sent[name] += _bytes_sent(reply)
                     yield name, reply
+                if joins := joining():
+                    open_calls += aside(lambda joins=joins: begin(joins))  # type: ignore[misc]
+                    for name in joins:
+                        gone.pop(name, None)
         finally:
             aside(cancel)
-            for name, call in list(calls.items()):
+            for name, call in streams:
                 if call in self._open.get(name, ()):
                     self._open[name].remove(call)
             gone = {name: reason for name, reason in list(gone.items()) if name not in self.lost}
@@ -564,6 +619,17 @@ def _bytes_sent(reply: Any) -> int:
     if isinstance(reply, pb.ProbeReply):
         return reply.bytes_sent
     return reply.done.bytes if isinstance(reply, pb.ReplayReply) else 0
+
+
+def unusable(reply: pb.HealthReply | AgentError) -> str:
+    """Why an agent that answered so cannot take part; empty when it can."""
+    if isinstance(reply, AgentError):
+        return f"its agent does not answer ({reply})"
+    if reply.protocol != PROTOCOL:
+        return f"its agent {reply.version} speaks protocol {reply.protocol}, but this controller {PROTOCOL}"
+    if not 0 < reply.data_port < 1 << 16:
+        return f"its agent says that its data port is {reply.data_port}"
+    return ""
 
 
 def pace_word(pace_bps: float) -> int:

@@ -52,6 +52,15 @@ def broadcast(
     max_seconds: Annotated[
         float, typer.Option("--max-seconds", help="Give up after so long.", min=0.1, metavar="SECONDS")
     ] = 3600.0,
+    wait_s: Annotated[
+        float,
+        typer.Option(
+            "--wait",
+            help="Try hosts that are not there until the others have it, and so much longer.",
+            min=0,
+            metavar="SECONDS",
+        ),
+    ] = 0.0,
     times: Annotated[
         Path | None,
         typer.Option(
@@ -98,6 +107,7 @@ def broadcast(
             where,
             **common,
             max_seconds=max_seconds,
+            wait_s=wait_s,
             times=times,
             seed=seed,
             planned=_planned,

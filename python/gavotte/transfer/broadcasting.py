@@ -35,6 +35,7 @@ def broadcast(
     mechanism: Mechanism = "auto",
     block_bytes: int = 0,
     max_seconds: float = 3600.0,
+    wait_s: float = 0.0,
     times: Path | None = None,
     seed: int = 0,
     planned: Callable[[BroadcastPlan], None] | None = None,
@@ -55,6 +56,7 @@ def broadcast(
         mechanism: how; `auto` takes the fastest predicted.
         block_bytes: what is checked and asked for again as a whole; 0 = as suits the file.
         max_seconds: when to give up.
+        wait_s: receivers that are not there, or go, are tried again until the others have it, and so much longer.
         times: where Cornet's block transfer times are kept, from which `clustering` learns; None = in the user's cache.
         seed: of all random choices.
         planned: told of the plan before the start.
@@ -81,6 +83,7 @@ def broadcast(
                 mechanism=mechanism,
                 block_bytes=block_bytes,
                 max_seconds=max_seconds,
+                wait_s=wait_s,
                 times=times,
                 seed=seed,
                 planned=planned,
@@ -98,7 +101,7 @@ def broadcast(
         manifest = fleet.manifest(source, path, block_bytes=block_bytes, deadline_s=READ_S)
         there = [name for name in receivers if name not in fleet.missing]
         if network is None and there and manifest.bytes:
-            network = look(fleet, [source, *there], congestion=CONGESTION)
+            network = look(fleet, [source, *there], of=[source, *receivers], congestion=CONGESTION)
         known = nothing_known([source, *receivers]) if network is None else _with_all(network, [source, *receivers])
         kept = BlockTimes.read(times or default_path(used)) if mechanism in CORNETS else None
         inferred = kept.partitions(known.names, seed=seed) if kept and mechanism == "clustering" else None
@@ -107,7 +110,7 @@ def broadcast(
             planned(plan)
         result = BroadcastResult(plan, [Receiver(name, paths[name]) for name in receivers])
         at = {name: index for index, name in enumerate(known.names)}
-        run = Run(fleet, manifest, path, result, at, watch, begin_s, kept, seed, pacing)
+        run = Run(fleet, manifest, path, result, at, watch, begin_s, kept, seed, pacing, wait_s)
         run.run(max_seconds)
         if kept is not None:
             kept.write()

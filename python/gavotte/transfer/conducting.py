@@ -12,6 +12,7 @@ from gavotte.agents import Fleet
 from gavotte.agents import agent_pb2 as pb
 from gavotte.errors import AgentError
 from gavotte.transfer.blocktimes import BlockTimes
+from gavotte.transfer.joining import Latecomers
 from gavotte.transfer.outcome import BroadcastResult
 from gavotte.transfer.shuffling import Flow
 
@@ -70,6 +71,7 @@ class Run:
         kept: BlockTimes | None,
         seed: int,
         pacing: Pacing | None,
+        wait_s: float,
     ) -> None:
         self._fleet = fleet
         self._manifest = manifest
@@ -85,6 +87,8 @@ class Run:
         self._start_s: float | None = None
         self._by_name = {each.host: each for each in result.receivers}
         self._id = fleet.run_id
+        self._wait_s = wait_s
+        self._latecomers = Latecomers(fleet)
         self._expected = {self._plan.source, *self._plan.receivers} - set(fleet.missing)
         self._conductor = _core.Conductor(
             self._plan.ground,
@@ -104,19 +108,24 @@ class Run:
     def run(self, max_seconds: float) -> None:
         """Goes on until each receiver has all or is lost, or the time is up; the result is told of all of it."""
         for name, reason in self._fleet.missing.items():
-            self._lose(name, reason)
+            self._conductor.absent(self._at[name])
+            self._result.changes.append(f"{name} is not there: {reason}; it is tried again")
+            self._latecomers.seek(name, reason)
         requests = {name: self._request(name) for name in self._expected}
         over_s = 0.0
         stream = self._fleet.broadcast(
             requests,
             deadline_s=max_seconds + READ_S,
             silence_s=lambda: READ_S if self._start_s is None else SILENCE_S,
+            joining=self._joining,
         )
         try:
             for name, reply in stream:
                 # The source says once more how much it has sent.
                 source = self._plan.source
-                if self._heard(name, reply) and (
+                over = self._heard(name, reply)
+                waits = self._latecomers.sought and self._now() < over_s + self._wait_s
+                if (over and not waits) and (
                     name == source
                     or self._now() > over_s + LAST_WORD_S
                     or self._conductor.loss(self._at[source]) is not None
@@ -133,6 +142,7 @@ class Run:
                     break
         finally:
             stream.close()  # type: ignore[attr-defined]
+            self._latecomers.stop()
         self._conclude()
 
     def _request(self, name: str) -> pb.BroadcastRequest:
@@ -150,6 +160,14 @@ class Run:
             seed=(self._seed + 1) * 1_000_003 + self._at[name],
         )
 
+    def _joining(self) -> dict[str, pb.BroadcastRequest]:
+        """Hosts that were not there and are now."""
+        came = self._latecomers.came()
+        for name in came:
+            self._conductor.expect(self._at[name], self._now())
+            self._by_name[name].joined_s = self._now()
+        return {name: self._request(name) for name in came}
+
     def _now(self) -> float:
         """Seconds since the source began to send; before, 0."""
         return 0.0 if self._start_s is None else time.monotonic() - self._start_s
@@ -160,6 +178,8 @@ class Run:
         reply_is_progress = not isinstance(reply, AgentError) and reply.HasField("progress")
         if isinstance(reply, AgentError):
             self._lose(name, reply.message)
+            if name != self._plan.source and not self._by_name[name].ok:
+                self._latecomers.seek(name, reply.message)
         elif reply.HasField("opened"):
             self._expected.discard(name)
             self._conductor.opened(at, reply.opened.have, reply.opened.bytes, now_s)
@@ -261,7 +281,8 @@ class Run:
     def _conclude(self) -> None:
         for each in self._result.receivers:
             if not each.ok:
-                each.error = self._conductor.loss(self._at[each.host]) or "the broadcast ended before it had all"
+                loss = self._conductor.loss(self._at[each.host]) or self._latecomers.sought.get(each.host)
+                each.error = loss or "the broadcast ended before it had all"
         finished = [each.finish_s for each in self._result.receivers if each.finish_s is not None]
         self._result.elapsed_s = max(finished, default=None)
         for line in self._conductor.log():

@@ -19,6 +19,8 @@ class Receiver:
         finish_s: when it had all, under its name, in seconds since the source began to send; None = never.
         ok: whether it has all.
         error: why not; empty = it has.
+        joined_s: when it came, in seconds since the source began to send, if it was not there at the start or went
+            meanwhile; None = it was.
         bytes: how much it has.
         bad_blocks: blocks that came wrong, were thrown away and sent again.
     """
@@ -28,6 +30,7 @@ class Receiver:
     finish_s: float | None = None
     ok: bool = False
     error: str = ""
+    joined_s: float | None = None
     bytes: int = 0
     bad_blocks: int = 0
 
@@ -67,6 +70,6 @@ class BroadcastResult(Tabular):
     def to_records(self) -> list[dict[str, Any]]:
         """One row a receiver."""
         return [
-            {"host": each.host, "finish_s": each.finish_s, "ok": each.ok, "error": each.error}
+            {key: getattr(each, key) for key in ("host", "finish_s", "ok", "error", "joined_s")}
             for each in self.receivers
         ]

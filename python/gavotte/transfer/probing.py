@@ -22,12 +22,13 @@ STRETCH = 5
 """Bins over which a rate is taken; the median of all such stretches is the port's."""
 
 
-def look(fleet: Fleet, hosts: Sequence[str], *, congestion: str) -> Network:
+def look(fleet: Fleet, hosts: Sequence[str], *, of: Sequence[str] = (), congestion: str) -> Network:
     """Has each host send to the next for `PROBE_S`, all at once, so that each port carries one connection.
 
     Args:
         fleet: enrolled agents.
         hosts: of which at least two.
+        of: all hosts of the Network, if not these alone; the others count as the median of these.
         congestion: TCP congestion control of the connections.
 
     Returns:
@@ -49,7 +50,11 @@ def look(fleet: Fleet, hosts: Sequence[str], *, congestion: str) -> Network:
             rate_bps = 8 * float(median_high(stretches)) / (min(STRETCH, len(steady)) * bulk.bin_s)
             if rate_bps > 0:
                 sends[answer.source] = receives[answer.target] = rate_bps
-    network = nothing_known(hosts)
+    for found in (sends, receives):
+        if found:
+            middle_bps = float(median_high(found.values()))
+            found.update(dict.fromkeys(set(of) - set(hosts), middle_bps))
+    network = nothing_known(of or hosts)
     # A hop is as slow as the slower of its ports: what it shows is that neither is slower.
     caps = [
         host.model_copy(update={"egress_bps": sends.get(host.name), "ingress_bps": receives.get(host.name)})

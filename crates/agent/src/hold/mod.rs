@@ -284,10 +284,10 @@ impl Hold {
         Ok(())
     }
 
-    /// Goes on with a dropped `peer` again.
+    /// Goes on with a dropped `peer` again, or with one that was not there at the start.
     ///
     /// # Errors
-    /// When it is none, or there is no host at its address.
+    /// When there is no host at its address, or it is one too many.
     pub fn readmit(&self, peer: Peer) -> Result<(), HoldError> {
         let name = peer.name.clone();
         self.peers.renew(peer).map_err(HoldError::Invalid)?;

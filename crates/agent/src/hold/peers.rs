@@ -39,15 +39,17 @@ impl Peers {
         })
     }
 
-    /// Takes the present address of an enrolled peer.
+    /// Takes the present address of a peer, of one that was not there at the enrolment too.
     ///
     /// # Errors
-    /// Text that names the peer that is none, or has no host.
+    /// Text that names the peer that has no host, or is one too many.
     pub fn renew(&self, peer: Peer) -> Result<(), String> {
         let now = address(&peer)?;
         let mut addresses = self.addresses.write().unwrap_or_else(PoisonError::into_inner);
-        let known = addresses.get_mut(&peer.name);
-        *known.ok_or_else(|| WorkError::UnknownPeer(peer.name).to_string())? = now;
+        if addresses.len() >= MAX_PEERS && !addresses.contains_key(&peer.name) {
+            return Err(format!("peer `{}`: there are {MAX_PEERS} already", peer.name));
+        }
+        addresses.insert(peer.name, now);
         Ok(())
     }
 

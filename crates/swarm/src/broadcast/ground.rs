@@ -61,6 +61,15 @@ impl Ground {
         })
     }
 
+    /// The same with only some of the receivers.
+    #[must_use]
+    pub fn only(&self, receivers: &[usize]) -> Self {
+        Self {
+            receivers: receivers.to_vec(),
+            ..self.clone()
+        }
+    }
+
     /// What is planned with.
     pub fn network(&self) -> &Network {
         &self.network

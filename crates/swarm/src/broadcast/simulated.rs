@@ -39,6 +39,7 @@ struct Node {
     dies_s: f64,
     dead: bool,
     kept: bool,
+    kept_s: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -49,6 +50,8 @@ struct Case {
     uplinks: Vec<f64>,
     /// Host, and when it dies.
     deaths: Vec<(usize, f64)>,
+    /// Host that is not there at the start, and when it comes.
+    late: Vec<(usize, f64)>,
     /// Child and parent between which every subscription breaks.
     apart: BTreeSet<(usize, usize)>,
     /// Whether the source dies when the others have all blocks among them.
@@ -105,13 +108,18 @@ impl World {
                 dies_s: death.map_or(f64::INFINITY, |(_, dies_s)| *dies_s),
                 dead: false,
                 kept: host == 0,
+                kept_s: 0.0,
             }
         };
         let nodes: Vec<Node> = (0..count).map(node).collect();
         if case.held_s > 0.0 {
             conductor.hold();
         }
-        for (host, node) in nodes.iter().enumerate() {
+        let is_late = |host: usize| case.late.iter().any(|(late, _)| *late == host);
+        (1..count)
+            .filter(|&host| is_late(host))
+            .for_each(|host| conductor.absent(host));
+        for (host, node) in nodes.iter().enumerate().filter(|(host, _)| !is_late(*host)) {
             conductor.opened(host, node.replica.have().clone(), node.replica.bytes(), 0.0);
         }
         Self {
@@ -178,6 +186,14 @@ impl World {
                     self.feeds.retain(|(child, _), _| *child != host);
                 }
             }
+            for &(host, comes_s) in &case.late {
+                if !self.nodes[host].dead && now_s >= comes_s && self.conductor.standing(host) == &Standing::Absent {
+                    let node = &self.nodes[host];
+                    self.conductor.expect(host, now_s);
+                    self.conductor
+                        .opened(host, node.replica.have().clone(), node.replica.bytes(), now_s);
+                }
+            }
             let broken: Vec<_> = self
                 .feeds
                 .keys()
@@ -190,16 +206,20 @@ impl World {
             }
             for parent in 0..self.nodes.len() {
                 let children: Vec<_> = self.feeds.keys().copied().filter(|(_, of)| *of == parent).collect();
-                let share = self.nodes[parent].uplink * STEP_S / children.len().max(1) as f64;
-                for edge in children {
-                    let paced = share.min(self.paces[&edge] * STEP_S);
-                    self.flow(edge, paced, case.wrong, &mut sent_pieces);
+                // What the paces of some leave is for the others.
+                let mut left = self.nodes[parent].uplink;
+                let mut by_pace = children;
+                by_pace.sort_by(|one, two| self.paces[one].total_cmp(&self.paces[two]).then(one.cmp(two)));
+                for (at, &edge) in by_pace.iter().enumerate() {
+                    let bytes_per_s = self.paces[&edge].min(left / (by_pace.len() - at) as f64);
+                    left -= bytes_per_s;
+                    self.flow(edge, bytes_per_s * STEP_S, case.wrong, &mut sent_pieces);
                 }
             }
             if self.step.is_multiple_of(REPORT_STEPS) {
                 for host in 0..self.nodes.len() {
                     let node = &self.nodes[host];
-                    if !node.dead {
+                    if !node.dead && self.conductor.standing(host) != &Standing::Absent {
                         self.conductor
                             .progress(host, node.replica.have().clone(), node.replica.bytes(), now_s);
                     }
@@ -215,7 +235,7 @@ impl World {
             for host in 1..self.nodes.len() {
                 let node = &mut self.nodes[host];
                 if !node.dead && !node.kept && node.replica.is_whole() {
-                    node.kept = true;
+                    (node.kept, node.kept_s) = (true, now_s);
                     self.conductor.kept(host);
                 }
             }
@@ -289,6 +309,7 @@ fn case() -> impl Strategy<Value = Case> {
                     bytes,
                     uplinks,
                     deaths,
+                    late: vec![],
                     apart: BTreeSet::new(),
                     orphans: false,
                     wrong,
@@ -352,6 +373,29 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn who_comes_late_has_it_all_the_same(case in case(), late in prop::collection::vec((1usize..9, 0.0..15.0f64), 1..4)) {
+        let count = case.uplinks.len();
+        let mut late: Vec<_> = late.into_iter().map(|(host, comes_s)| (host % count, comes_s)).collect();
+        late.retain(|(host, _)| *host > 0);
+        late.sort_by_key(|(host, _)| *host);
+        late.dedup_by_key(|(host, _)| *host);
+        let case = Case { late, ..case };
+        let mut world = World::new(&case, &case.uplinks);
+        world.conduct();
+        world.run(&case);
+        for host in 1..count {
+            let dies = case.deaths.iter().any(|(dying, _)| *dying == host);
+            // Who comes when the others have it comes too late.
+            let came = world.conductor.standing(host) != &Standing::Absent;
+            prop_assert!(world.finished(host) || dies || !came, "{host}: {:?}", world.conductor.standing(host));
+        }
+    }
+}
+
 #[test]
 fn a_slow_relay_is_put_last_and_hurts_only_itself() {
     // It is believed to be as fast as the others.
@@ -364,6 +408,7 @@ fn a_slow_relay_is_put_last_and_hurts_only_itself() {
             bytes: 60_000,
             uplinks,
             deaths: vec![],
+            late: vec![],
             apart: BTreeSet::new(),
             orphans: false,
             wrong: 0,
@@ -384,12 +429,47 @@ fn a_slow_relay_is_put_last_and_hurts_only_itself() {
 }
 
 #[test]
+fn who_comes_late_costs_the_others_nothing() {
+    for mechanism in &Mechanism::ALL[..4] {
+        let case = |late: Vec<(usize, f64)>| Case {
+            mechanism: *mechanism,
+            bytes: 60_000,
+            uplinks: vec![2000.0; 7],
+            deaths: vec![],
+            late,
+            apart: BTreeSet::new(),
+            orphans: false,
+            wrong: 0,
+            held_s: 0.0,
+        };
+        let ends_s = |late: Vec<(usize, f64)>| {
+            let case = case(late);
+            let mut world = World::new(&case, &case.uplinks);
+            world.conduct();
+            world.run(&case);
+            let finished = (1..7).filter(|&host| world.finished(host)).count();
+            let punctual = (1..7).filter(|host| case.late.iter().all(|(late, _)| late != host));
+            let last = punctual.map(|host| world.nodes[host].kept_s).fold(0.0, f64::max);
+            (last, finished)
+        };
+        let never = vec![(2, f64::INFINITY), (5, f64::INFINITY)];
+        let (without, with) = (ends_s(never), ends_s(vec![(2, 3.0), (5, 12.0)]));
+        assert_eq!((without.1, with.1), (4, 6), "{mechanism}");
+        assert!(
+            with.0 <= 1.02 * without.0 + f64::from(REPORT_STEPS) * STEP_S,
+            "{mechanism}: {with:?}, {without:?}"
+        );
+    }
+}
+
+#[test]
 fn a_source_that_dies_early_is_told() {
     let case = Case {
         mechanism: Mechanism::Chain,
         bytes: 40_000,
         uplinks: vec![2000.0; 4],
         deaths: vec![(0, 5.0)],
+        late: vec![],
         apart: BTreeSet::new(),
         orphans: false,
         wrong: 0,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import grpc
 
@@ -58,6 +60,10 @@ class Reach:
         self.tunnels: dict[str, Tunnel] = {}
         self._hosts = {host.name: host for host in inventory.host}
         self._keys = str(inventory.keys or "")
+        self._config = inventory.ssh_config or config_file()
+        self._secure: grpc.ChannelCredentials | None = None
+        self._base: Path | None = None
+        self._resources: ExitStack | None = None
         self._ended = threading.Event()
 
     def why(self, name: str, error: grpc.RpcError) -> str:
@@ -94,36 +100,64 @@ class Reach:
             resources: gets what must be closed at the end.
             start: whether to start agents over SSH, or only to install them.
         """
+        self._resources = resources
         over_ssh = [host for host in inventory.host if isinstance(host.route, SshRoute)]
         if over_ssh:
             logger.info("connects to %d hosts over SSH", len(over_ssh))
-            self._open_tunnels(over_ssh, inventory.ssh_config or config_file(), resources, start=start)
-        secure = None
+            self._open_tunnels(over_ssh, resources, start=start)
         if any(isinstance(host.route, TlsRoute) for host in inventory.host):
             place = keys.keys_folder(inventory.keys)
             self._keys = str(place)
-            secure = keys.credentials(place)
+            self._secure = keys.credentials(place)
         if not start:
             return
         for host in inventory.host:
             if host.name not in self.missing:
-                self.channels[host.name] = channel = self._channel(host, secure)
+                self.channels[host.name] = channel = self._channel(host)
                 resources.callback(channel.close)
 
-    def _channel(self, host: Host, secure: grpc.ChannelCredentials | None) -> grpc.Channel:
+    def again(self, name: str) -> grpc.Channel:
+        """Opens a new road to a host that was missing, or whose agent has gone. To be called in any thread.
+
+        Raises:
+            AgentError: when it does not open.
+        """
+        host = self._hosts[name]
+        if isinstance(host.route, SshRoute):
+            assert self._base is not None
+            old = self.tunnels.get(name)
+            if old is not None:
+                old.close()
+            tunnel = Tunnel(host.route, self._base / f"again-{secrets.token_hex(4)}", config=self._config)
+            self.tunnels[name] = tunnel
+            if self._ended.is_set():
+                raise AgentError("gave up")
+            try:
+                tunnel.open(agent_binaries())
+            except OSError as error:
+                raise AgentError(f"ssh cannot be run: {error.strerror or error}") from None
+        self.missing.pop(name, None)
+        # A new channel at once asks the host anew: an old one waits up to 2 minutes when it has failed some times.
+        channel = self._channel(host)
+        self.channels[name] = channel
+        if self._resources is not None:
+            self._resources.callback(channel.close)
+        return channel
+
+    def _channel(self, host: Host) -> grpc.Channel:
         route = host.route
         if isinstance(route, TlsRoute):
-            return grpc.secure_channel(route.location, secure, options=_OPTIONS)
+            return grpc.secure_channel(route.location, self._secure, options=_OPTIONS)
         path = route.path if isinstance(route, UnixRoute) else str(self.tunnels[host.name].socket)
         return grpc.insecure_channel(f"unix:{path}", options=_SOCKET_OPTIONS)
 
-    def _open_tunnels(self, hosts: list[Host], config: str | None, resources: ExitStack, *, start: bool) -> None:
+    def _open_tunnels(self, hosts: list[Host], resources: ExitStack, *, start: bool) -> None:
         ssh_program()
         binaries = agent_binaries()
-        base = resources.enter_context(folder.claimed())
+        base = self._base = resources.enter_context(folder.claimed())
         for index, host in enumerate(hosts):
             assert isinstance(host.route, SshRoute)
-            self.tunnels[host.name] = Tunnel(host.route, base / str(index), config=config)
+            self.tunnels[host.name] = Tunnel(host.route, base / str(index), config=self._config)
         resources.callback(self._close_tunnels)
         threading.Thread(target=self._beat, daemon=True, name="lifelines").start()
 
@@ -147,14 +181,15 @@ class Reach:
 
     def _beat(self) -> None:
         while not self._ended.wait(BEAT_S):
-            for tunnel in self.tunnels.values():
+            for tunnel in list(self.tunnels.values()):
                 tunnel.beat()
 
     def _close_tunnels(self) -> None:
         self._ended.set()
-        for tunnel in self.tunnels.values():
+        tunnels = list(self.tunnels.values())
+        for tunnel in tunnels:
             tunnel.loosen()
-        for tunnel in self.tunnels.values():
+        for tunnel in tunnels:
             tunnel.close()
 
 

@@ -23,11 +23,15 @@ impl Conductor {
         {
             self.carries = (Some(tree.clone()), tree.carries(&self.ground));
         }
+        self.adopt();
         for host in self.ground.receivers().to_vec() {
             if self.nodes[host].standing != Standing::Live {
                 continue;
             }
             let mut feeds = self.feeds(host);
+            if self.nodes[host].late {
+                self.restrain(host, &mut feeds);
+            }
             for feed in &mut feeds {
                 feed.pace_bps = feed.pace_bps.min(self.limit_of(feed.parent, host));
             }
@@ -94,7 +98,7 @@ impl Conductor {
     /// Whether paces of a host come from outside. Of the planned ones, nobody need hear what changes as blocks arrive.
     fn limited(&self, host: usize, feeds: &[Feed]) -> bool {
         let limit = |feed: &Feed| self.limits.contains_key(&(feed.parent, host));
-        feeds.iter().any(limit)
+        self.nodes[host].late || feeds.iter().any(limit)
     }
 
     /// Where a host is to have its blocks from.
@@ -103,6 +107,7 @@ impl Conductor {
         match &self.plan {
             Plan::Tree(tree) => tree
                 .parent(host)
+                .or_else(|| self.adopted.get(&host).copied())
                 .filter(|&parent| self.nodes[parent].takes_part())
                 .map(|parent| {
                     let carried = self.carries.1.get(&(parent, host)).copied();

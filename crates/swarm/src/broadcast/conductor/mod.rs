@@ -3,6 +3,7 @@
 //! The controller tells what it hears from the agents, and hands on [`Conductor::changes`].
 
 mod feeds;
+mod late;
 mod repair;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -34,6 +35,8 @@ pub struct Feed {
 /// How a host stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
+    /// It is not there yet, and may come.
+    Absent,
     /// It has not opened its copy.
     Expected,
     /// It takes part.
@@ -53,6 +56,8 @@ struct Node {
     grew_s: f64,
     demoted: bool,
     gone: bool,
+    /// It came when the others were under way.
+    late: bool,
     breaks: BTreeMap<usize, u32>,
 }
 
@@ -90,6 +95,8 @@ pub struct Conductor {
     plan: Plan,
     nodes: Vec<Node>,
     given: BTreeMap<usize, Vec<Feed>>,
+    /// By late host of a tree: who gives to it.
+    adopted: BTreeMap<usize, usize>,
     /// What the edges of a tree can carry in bit/s, and of which tree that is.
     carries: (Option<Tree>, BTreeMap<(usize, usize), f64>),
     /// Limits from outside, by parent and child, in bit/s; 0 = wait.
@@ -136,6 +143,7 @@ impl Conductor {
             grew_s: 0.0,
             demoted: false,
             gone: false,
+            late: false,
             breaks: BTreeMap::new(),
         };
         let nodes = vec![node; ground.network().hosts().len()];
@@ -150,6 +158,7 @@ impl Conductor {
             plan,
             nodes,
             given: BTreeMap::new(),
+            adopted: BTreeMap::new(),
             carries: (None, BTreeMap::new()),
             limits: BTreeMap::new(),
             unlimited_bps: f64::INFINITY,
@@ -213,9 +222,11 @@ impl Conductor {
     /// Whether a child is to wait by a limit from outside, or a host that it depends on.
     fn held(&self, mut child: usize) -> bool {
         for _ in 0..self.nodes.len() {
-            let Some([feed]) = self.given.get(&child).map(Vec::as_slice) else {
-                return false;
-            };
+            let feeds = self.given.get(&child).map_or(&[][..], Vec::as_slice);
+            if !feeds.is_empty() && feeds.iter().all(|feed| feed.pace_bps == 0.0) {
+                return true;
+            }
+            let [feed] = feeds else { return false };
             if self.limit_of(feed.parent, child) == 0.0 {
                 return true;
             }
@@ -234,9 +245,10 @@ impl Conductor {
         std::mem::take(&mut self.log)
     }
 
-    /// Whether every receiver has all or is lost.
+    /// Whether every receiver has all, is lost, or never came.
     pub fn is_over(&self) -> bool {
-        let done = |&host: &usize| matches!(self.nodes[host].standing, Standing::Kept | Standing::Lost(_));
+        let over = |standing: &Standing| matches!(standing, Standing::Kept | Standing::Lost(_) | Standing::Absent);
+        let done = |&host: &usize| over(&self.nodes[host].standing);
         self.ground.receivers().iter().all(done)
     }
 
@@ -244,7 +256,9 @@ impl Conductor {
     pub fn opened(&mut self, host: usize, have: Blocks, bytes: u64, now_s: f64) {
         if self.nodes[host].standing == Standing::Expected {
             self.nodes[host].standing = Standing::Live;
-            if let Plan::Tree(tree) = &mut self.plan {
+            if let Plan::Tree(tree) = &mut self.plan
+                && !self.nodes[host].late
+            {
                 tree.join(host);
             }
         }
@@ -288,6 +302,7 @@ impl Conductor {
             self.log.push(format!("{} is out: {why}", self.name(host)));
         }
         self.given.remove(&host);
+        self.adopted.remove(&host);
         if host == self.ground.source() {
             self.left = (0, now_s);
         }
@@ -324,7 +339,12 @@ impl Conductor {
             self.name(parent)
         );
         self.log.push(text);
-        if let Plan::Tree(tree) = &mut self.plan {
+        if self.nodes[child].late {
+            if matches!(self.plan, Plan::Tree(_)) && self.foster(child).is_none() {
+                let why = format!("nobody is left whom it could have it from: {why}");
+                self.lost(child, &why, now_s);
+            }
+        } else if let Plan::Tree(tree) = &mut self.plan {
             let moved = parent != tree.order()[0] && tree.demote(parent, &self.avoided);
             if !moved && !tree.demote(child, &self.avoided) {
                 let why = format!("nobody is left whom it could have it from: {why}");

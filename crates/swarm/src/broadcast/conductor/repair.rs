@@ -73,12 +73,18 @@ impl Conductor {
     pub(super) fn reassign(&mut self, host: usize) {
         let source = self.ground.source();
         let able = |&other: &usize| {
-            other != host && self.nodes[other].takes_part() && !self.avoided.contains(&(other, source))
+            other != host
+                && self.nodes[other].takes_part()
+                && !self.nodes[other].late
+                && !self.avoided.contains(&(other, source))
         };
         let live: Vec<usize> = self.ground.receivers().iter().copied().filter(able).collect();
         let Plan::Mesh(helpers, seconds) = &mut self.plan else {
             return;
         };
+        if !helpers.contains(&host) {
+            return;
+        }
         let mut load: BTreeMap<usize, u32> = BTreeMap::new();
         for (block, helper) in helpers.iter_mut().enumerate() {
             if *helper != host {

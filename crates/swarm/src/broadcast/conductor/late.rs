@@ -1,0 +1,182 @@
+//! Hosts that come when the others are under way: they have what nobody else needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::blocks::Blocks;
+use super::super::mesh::Shares;
+use super::{Conductor, Feed, Plan, Standing};
+
+/// A link with less than this share of its rate to spare is full: what it would carry is not worth a flow.
+const SCRAP: f64 = 0.05;
+
+impl Conductor {
+    /// Takes that a receiver is not there, before the start: nobody waits for it, and [`Conductor::expect`] takes it in.
+    pub fn absent(&mut self, host: usize) {
+        self.nodes[host].standing = Standing::Absent;
+        match &mut self.plan {
+            Plan::Tree(tree) => tree.remove(host),
+            Plan::Mesh(helpers, seconds) => {
+                let here = |host: &usize| self.nodes[*host].standing != Standing::Absent;
+                let here: Vec<usize> = self.ground.receivers().iter().copied().filter(here).collect();
+                let shares = Shares::new(&self.ground.only(&here), self.layout.bytes());
+                (*helpers, *seconds) = (shares.assign(self.layout.count()), shares.seconds);
+            }
+            Plan::Cornet(_) => {}
+        }
+    }
+
+    /// Takes that a receiver that was not there, or was lost, is now. What it holds is told by [`Conductor::opened`].
+    pub fn expect(&mut self, host: usize, now_s: f64) {
+        let node = &mut self.nodes[host];
+        if !matches!(node.standing, Standing::Absent | Standing::Lost(_)) {
+            return;
+        }
+        node.standing = Standing::Expected;
+        (node.late, node.gone, node.demoted) = (true, false, false);
+        (node.have, node.grew_s) = (Blocks::none(self.layout.count()), now_s);
+        node.marks.clear();
+        node.breaks.clear();
+        self.avoided.retain(|&(child, parent)| child != host && parent != host);
+        self.given.remove(&host);
+        self.adopted.remove(&host);
+        self.polls_s[host] = now_s;
+        self.log.push(format!("{} joins after {now_s:.1} s", self.name(host)));
+    }
+
+    /// Gives each late host of a tree a parent, as few as possible another than it had.
+    pub(super) fn adopt(&mut self) {
+        if !matches!(self.plan, Plan::Tree(_)) {
+            return;
+        }
+        let late = |host: &usize| self.nodes[*host].late && self.nodes[*host].standing == Standing::Live;
+        for host in self.ground.receivers().iter().copied().filter(late).collect::<Vec<_>>() {
+            let usable = |parent: &usize| self.nodes[*parent].takes_part() && !self.avoided.contains(&(host, *parent));
+            if self.adopted.get(&host).is_some_and(usable) {
+                continue;
+            }
+            self.adopted.remove(&host);
+            if let Some(parent) = self.foster(host) {
+                self.adopted.insert(host, parent);
+            }
+        }
+    }
+
+    /// Who could give a late host of a tree all blocks: who has least to send, then from whom most is to spare, then
+    /// who has most.
+    pub(super) fn foster(&self, host: usize) -> Option<usize> {
+        let own = self.descendants(host);
+        let mut children = BTreeMap::<usize, usize>::new();
+        for (parent, _) in self.busy() {
+            *children.entry(parent).or_default() += 1;
+        }
+        let able = |parent: &usize| {
+            *parent != host
+                && self.nodes[*parent].takes_part()
+                && !own.contains(parent)
+                && !self.avoided.contains(&(host, *parent))
+        };
+        let known = |bps: f64| if bps.is_finite() { bps } else { f64::MAX };
+        let key = |parent: usize| {
+            let spare = known(self.spare(parent, host));
+            (
+                children.get(&parent).copied().unwrap_or(0),
+                -spare,
+                self.nodes[parent].bytes(),
+            )
+        };
+        self.ground.members().filter(able).min_by(|&m, &n| {
+            let (one, two) = (key(m), key(n));
+            one.0.cmp(&two.0).then(one.1.total_cmp(&two.1)).then(two.2.cmp(&one.2))
+        })
+    }
+
+    /// A late host, and the late ones that have their blocks by way of it.
+    fn descendants(&self, host: usize) -> BTreeSet<usize> {
+        let mut found = BTreeSet::from([host]);
+        while let Some((&child, _)) =
+            (self.adopted.iter()).find(|(child, parent)| found.contains(parent) && !found.contains(child))
+        {
+            found.insert(child);
+        }
+        found
+    }
+
+    /// Parent and child of each edge of a tree, late ones too, whose child still lacks blocks.
+    fn busy(&self) -> Vec<(usize, usize)> {
+        let Plan::Tree(tree) = &self.plan else {
+            return Vec::new();
+        };
+        let adopted = self.adopted.iter().map(|(&child, &parent)| (parent, child));
+        let edges = tree.edges().chain(adopted);
+        edges.filter(|(_, child)| self.lacks(*child)).collect()
+    }
+
+    fn lacks(&self, host: usize) -> bool {
+        matches!(self.nodes[host].standing, Standing::Expected | Standing::Live)
+    }
+
+    /// What the plan leaves of the links from one host to another, in bit/s, while those that came in time still need it.
+    fn spare(&self, m: usize, n: usize) -> f64 {
+        let network = self.ground.network();
+        let mut taken = BTreeMap::<usize, f64>::new();
+        let mut take = |parent: usize, child: usize, bps: f64| {
+            if bps.is_finite() && self.lacks(child) && !self.nodes[child].late {
+                network.for_each_link(parent, child, |link| {
+                    *taken.entry(network.link_index(link)).or_default() += bps;
+                });
+            }
+        };
+        match &self.plan {
+            Plan::Tree(_) => {
+                for (&(parent, child), &bps) in &self.carries.1 {
+                    take(parent, child, bps);
+                }
+            }
+            Plan::Mesh(helpers, seconds) if *seconds > 0.0 => {
+                let mut passed = BTreeMap::<usize, u64>::new();
+                for (block, &helper) in helpers.iter().enumerate() {
+                    *passed.entry(helper).or_default() += u64::from(self.layout.length(block as u32));
+                }
+                let source = self.ground.source();
+                for (&helper, &bytes) in &passed {
+                    let bps = 8.0 * bytes as f64 / seconds;
+                    if helper != source {
+                        take(source, helper, bps);
+                    }
+                    for &child in self.ground.receivers() {
+                        if child != helper {
+                            take(helper, child, bps);
+                        }
+                    }
+                }
+            }
+            Plan::Mesh(..) | Plan::Cornet(_) => {}
+        }
+        let mut spare = f64::INFINITY;
+        network.for_each_link(m, n, |link| {
+            let rate = network.rate(link).bps();
+            let left = rate - taken.get(&network.link_index(link)).copied().unwrap_or(0.0);
+            spare = spare.min(if left < SCRAP * rate { 0.0 } else { left });
+        });
+        spare
+    }
+
+    /// How fast a late host may have its feeds: with what is to spare, and waiting where nothing is.
+    pub(super) fn restrain(&self, host: usize, feeds: &mut [Feed]) {
+        let others = |&other: &usize| self.lacks(other) && !self.nodes[other].late;
+        let alone = !self.ground.receivers().iter().any(others);
+        let late = self.ground.receivers().iter();
+        let late = late
+            .filter(|&&other| self.nodes[other].late && self.lacks(other))
+            .count();
+        for feed in feeds {
+            feed.pace_bps = if alone {
+                f64::INFINITY
+            } else if matches!(self.plan, Plan::Mesh(..)) {
+                feed.pace_bps.min(self.spare(feed.parent, host) / late as f64)
+            } else {
+                self.spare(feed.parent, host)
+            };
+        }
+    }
+}
