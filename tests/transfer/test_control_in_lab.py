@@ -50,6 +50,26 @@ def running(controller: Controller) -> Iterator[None]:
         thread.join()
 
 
+def served(cloud: lab.Session, folder: Path) -> list[str | Path]:
+    """The line that starts a controller, with its queue, socket and Network in a folder."""
+    network = folder / "n.network.json"
+    write_network(network, TRUTH)
+    line: list[str | Path] = [GAVOTTE, "transfers", "serve", "--hosts", cloud.hosts_file, "--network", network]
+    return [*line, "--socket", folder / "t.sock", "--store", folder / "queue.sqlite3"]
+
+
+def listed(socket: Path) -> list[dict[str, Any]]:
+    with Client(socket) as client:
+        return client.list()[1]
+
+
+def there(socket: Path) -> bool:
+    with suppress(GavotteError):
+        listed(socket)
+        return True
+    return False
+
+
 @pytest.mark.lab
 def test_first_come_first_served(cloud: lab.Session) -> None:
     controller = Controller(read_inventory(cloud.hosts_file), TRUTH, MemoryQueue(), "fifo")
@@ -171,41 +191,29 @@ def test_what_makes_no_sense_is_refused() -> None:
 
 @pytest.mark.lab
 def test_a_killed_controller_loses_nothing(cloud: lab.Session, tmp_path: Path) -> None:
-    network, matrix, socket = tmp_path / "n.network.json", tmp_path / "sort.csv", tmp_path / "t.sock"
-    write_network(network, TRUTH)
+    matrix, socket = tmp_path / "sort.csv", tmp_path / "t.sock"
     matrix.write_text("source,target,bytes\na,b,24000000\nb,c,12000000\n")
     at = ("--socket", socket)
-    serve: list[str | Path] = [GAVOTTE, "transfers", "serve", "--hosts", cloud.hosts_file, "--network", network, *at]
-    serve += ["--store", tmp_path / "queue.sqlite3", "--policy", "sebf"]
-
-    def listed() -> list[dict[str, Any]]:
-        with Client(socket) as client:
-            return client.list()[1]
-
-    def there() -> bool:
-        with suppress(GavotteError):
-            listed()
-            return True
-        return False
+    serve = [*served(cloud, tmp_path), "--policy", "sebf"]
 
     refused = gavotte("transfers", "list", *at)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "no controller of transfers listens at" in refused.stderr
     first = subprocess.Popen(serve, stderr=subprocess.DEVNULL)
     try:
-        until(there)
+        until(lambda: there(socket))
         assert gavotte("transfers", "submit", matrix, *at, "--class", "2").stdout == "1\n"
         assert json.loads(gavotte("transfers", "submit", matrix, *at, "--json").stdout)["id"] == 2
         with Client(socket) as client:
             assert client.cancel(2)["state"] == "cancelled"
         assert gavotte("transfers", "cancel", "2", *at).returncode == 0
-        until(lambda: listed()[0]["moved_bytes"] > 4_000_000)
+        until(lambda: listed(socket)[0]["moved_bytes"] > 4_000_000)
     finally:
         first.kill()
         first.wait()
     second = subprocess.Popen(serve, stderr=subprocess.PIPE, text=True)
     try:
-        until(there)
+        until(lambda: there(socket))
         waited = gavotte("transfers", "wait", "1", *at, "--timeout", "60", "--json")
         assert waited.returncode == 0, waited.stderr
         entry = json.loads(waited.stdout)
@@ -231,3 +239,42 @@ def test_a_killed_controller_loses_nothing(cloud: lab.Session, tmp_path: Path) -
     assert second.returncode == 0, said
     assert "stopped" in said
     assert not socket.exists()
+
+
+@pytest.mark.lab
+@pytest.mark.patient
+@pytest.mark.parametrize("mechanism", ["chain", "mesh"])
+def test_a_broadcast_goes_on_when_its_killed_controller_is_started_again(
+    cloud: lab.Session, tmp_path: Path, mechanism: str
+) -> None:
+    size_bytes, socket = 10_000_000, tmp_path / "t.sock"
+    model = tmp_path / "model"
+    model.write_bytes(os.urandom(size_bytes))
+
+    def sent_bytes() -> int:
+        counter = cloud.run("a", ["cat", "/sys/class/net/eth0/statistics/tx_bytes"], capture_output=True, text=True)
+        return int(counter.stdout)
+
+    first = subprocess.Popen(served(cloud, tmp_path), stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: there(socket))
+        with Client(socket) as client:
+            client.submit_broadcast(str(model), "a", ["b", "c"], str(tmp_path / "copy-{host}"), mechanism=mechanism)
+        until(lambda: listed(socket)[0]["moved_bytes"] > size_bytes)
+    finally:
+        first.kill()
+        first.wait()
+    assert not (tmp_path / "copy-b").exists()
+    before = sent_bytes()
+    second = subprocess.Popen(served(cloud, tmp_path), stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: there(socket))
+        with Client(socket) as client:
+            entry = client.wait(1, 60.0)
+        assert (entry["state"], entry["error"], entry["moved_bytes"]) == ("done", "", 2 * size_bytes)
+    finally:
+        second.send_signal(signal.SIGTERM)
+        second.wait(30)
+    # More than half was there: the source has not sent it again.
+    assert sent_bytes() - before < 0.8 * size_bytes
+    assert {(tmp_path / f"copy-{host}").read_bytes() == model.read_bytes() for host in "bc"} == {True}
