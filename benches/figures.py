@@ -68,9 +68,30 @@ def digest(figure: Figure) -> str:
     return hashlib.sha256(json.dumps(figure, sort_keys=True).encode()).hexdigest()
 
 
+def steps(figure: Figure, path: Path) -> None:
+    """Draws the distribution of each of the figure's `curves`, sorted numbers, as steps from 0 to 1."""
+    with mpl.rc_context(STYLE):
+        picture, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
+        for number, (label, values) in enumerate(figure["curves"].items()):
+            shares = [(at + 1) / len(values) for at in range(len(values))]
+            dashes = "-" if number < len(COLOURS) else "--"
+            colour = COLOURS[number % len(COLOURS)]
+            axes.step(
+                [values[0], *values], [0, *shares], dashes, where="post", color=colour, label=label.replace("`", "")
+            )
+        axes.set_xlabel(figure["plot"]["unit"])
+        axes.set_ylabel("share of receivers")
+        axes.set_ylim(0, 1)
+        picture.legend(loc="outside upper left", ncols=1, frameon=False, fontsize=7)
+        _save(picture, figure, path)
+
+
 def draw(figure: Figure, path: Path) -> None:
     """Draws bars with a group for each row, or lines over the first column; ± becomes an error bar."""
     plot = figure["plot"]
+    if plot["kind"] == "cdf":
+        steps(figure, path)
+        return
     series = {figure["columns"][column]: column for column in plot["columns"]}
     lines = plot["kind"] == "lines"
     needed = [0] if lines else []
@@ -109,10 +130,12 @@ def draw(figure: Figure, path: Path) -> None:
             (axes.set_yscale if lines else axes.set_xscale)("log")
         if len(series) > 1:
             picture.legend(loc="outside upper left", ncols=plot.get("legend_columns", 2), frameon=False)
-        picture.savefig(
-            path, format=path.suffix[1:], dpi=100, metadata={"Description": digest(figure), **_dateless(path)}
-        )
-        plt.close(picture)
+        _save(picture, figure, path)
+
+
+def _save(picture: Any, figure: Figure, path: Path) -> None:
+    picture.savefig(path, format=path.suffix[1:], dpi=100, metadata={"Description": digest(figure), **_dateless(path)})
+    plt.close(picture)
 
 
 def _dateless(path: Path) -> dict[str, None]:

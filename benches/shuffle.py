@@ -10,9 +10,12 @@ standard shuffles on EC2, and what its fluid model predicts.
 from __future__ import annotations
 
 import argparse
+import datetime
+import json
 import random
 import statistics
 from collections import defaultdict
+from pathlib import Path
 
 from benches.clouds import star
 from benches.machine import machine, processor_times
@@ -41,6 +44,22 @@ def fig13(senders: int, unit_bytes: int) -> list[HostBytes]:
     return flows
 
 
+def record(given: argparse.Namespace, rows: list[list[str]], about: str, idle: str) -> None:
+    """As docs/results keeps it."""
+    figure = {
+        "title": "Weighted shuffles on real packets",
+        "command": f'make bench-shuffle ARGS="--runs {given.runs} --rate {given.rate} --unit {given.unit:g}"',
+        "machine": about,
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "seed": str(given.seed),
+        "samples": f"{given.runs} runs of each, processors {idle}",
+        "plot": {"kind": "bars", "columns": [1], "unit": "times the measured Network's bound"},
+        "columns": ["topology: mode", "x bound", "all runs", "x wire", "saved, %", "paper: saved, %", "predicted, %"],
+        "rows": rows,
+    }
+    (given.record / "orchestra-shuffle.json").write_text(json.dumps(figure, indent=1) + "\n", "utf-8")
+
+
 def main() -> None:
     """Prints one row for each topology and mode."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -48,8 +67,10 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=20, help="of each host, Mbit/s on the wire")
     parser.add_argument("--unit", type=float, default=2.5, help="MB")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
     arguments = parser.parse_args()
-    print(f"machine: {machine()}\nseed: {arguments.seed}, {arguments.runs} runs of each kind, in random order")
+    about = machine()
+    print(f"machine: {about}\nseed: {arguments.seed}, {arguments.runs} runs of each kind, in random order")
     unit_bytes = round(arguments.unit * 1e6)
     hosts = 3 + 2 * max(senders for senders, _, _ in PAPER.values())
     todo = [(name, mode) for name in PAPER for mode in MODES for _ in range(arguments.runs)]
@@ -70,6 +91,7 @@ def main() -> None:
         f"{'':>2} {'mode':<12} {'median s':>9} {'least':>7} {'most':>7} {'x bound':>8} {'x wire':>7} {'saved':>7} "
         f"{'paper: saved':>13} {'predicted':>10}"
     )
+    rows = []
     for name, (senders, measured, predicted) in PAPER.items():
         wire_s = 2 * senders * unit_bytes * 8 / (arguments.rate * 1e6 * GOODPUT_PER_WIRE)
         standard_s = statistics.median(times_s[name, "standard"])
@@ -81,8 +103,20 @@ def main() -> None:
                 f"{name:>2} {mode:<12} {middle_s:>9.3f} {min(runs):>7.3f} {max(runs):>7.3f} "
                 f"{middle_s / bounds_s[name]:>8.3f} {middle_s / wire_s:>7.3f} {100 * (1 - middle_s / standard_s):>5.1f} % {paper}"
             )
+            rows.append(
+                [
+                    f"{name}: {mode}",
+                    f"{middle_s / bounds_s[name]:.3f}",
+                    f"{min(runs) / bounds_s[name]:.3f} to {max(runs) / bounds_s[name]:.3f}",
+                    f"{middle_s / wire_s:.3f}",
+                    f"{100 * (1 - middle_s / standard_s):.1f}",
+                    *((f"{measured}", f"{predicted}") if mode == "connections" else ("-", "-")),
+                ]
+            )
     worst = max(statistics.median(times_s[name, "paced"]) / bounds_s[name] for name in PAPER)
     print(f"\npaced: at most {worst:.3f} times the bound (goal 1.02: {'met' if worst <= 1.02 else 'missed'})")
+    if arguments.record:
+        record(arguments, rows, about, f"{100 * spent[1] / spent[0]:.0f} % idle")
     print("x bound: over the measured Network's bound; x wire: over what the shapers' rate allows in full frames")
 
 

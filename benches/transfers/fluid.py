@@ -237,7 +237,3 @@ def main() -> None:
         bars = {"kind": "bars", "columns": [1], "unit": "average completion time, s"}
         count = f"{len(sources)} hours of 526 coflows"
         record(args.record, "orchestra-hour", count, seed, all_day, bars, "An hour of coflows")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,225 @@
+"""Broadcasts in the lab beside what else brings a file to many hosts; prints how many times the lower bound each took.
+
+    make bench-broadcast [ARGS="--case equal racks --receivers 10 30 --mb 10 50 --runs 5 --ways auto cornet libtorrent"]
+
+The bound is the object over the slowest necessary port at the goodput of one TCP hop (1448/1514 of the wire rate), as the
+topology says, so that no measurement is in it. Ways are interleaved, and each line says what share of the
+processors was idle meanwhile: where that is little, the processor is measured and not the network. Ports are as fast as brings
+the object in about 4 s, at most 100 Mbit/s, unless `--mbit` says how fast. `--train` broadcasts by Cornet come before those in which `clustering` infers
+the racks from their block times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benches.broadcast.cases import PRINTED, Case, case
+from benches.broadcast.ways import OURS, PEERS, Outcome, ways
+from benches.machine import machine, processor_times
+
+from gavotte import lab
+from gavotte.errors import GavotteError
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.transfer import plan_broadcast
+
+BOUND_S = 4.0
+"""How long the object takes through one port where no rate is given."""
+
+MOST_MBIT = 100.0
+"""Above, the processor is measured."""
+
+DEFAULT_WAYS = ["auto", "mesh", "cornet", *PEERS]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One way once.
+
+    Attributes:
+        outcome: what it told.
+        idle: share of the processors' time.
+    """
+
+    outcome: Outcome
+    idle: float
+
+    @property
+    def last_s(self) -> float:
+        """When the last receiver had it."""
+        return max(self.outcome.seconds)
+
+
+@contextmanager
+def folder(parent: Path) -> Iterator[Path]:
+    """A folder that is gone afterwards."""
+    path = Path(tempfile.mkdtemp(dir=parent))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def same_racks(cloud: Case, partitions: Sequence[int]) -> bool:
+    """Whether hosts share a partition exactly where they share a rack."""
+    names = cloud.network.names
+    pairs = [(m, n) for m in range(len(names)) for n in range(m)]
+    racks = [cloud.racks[name] for name in names]
+    return all((racks[m] == racks[n]) == (partitions[m] == partitions[n]) for m, n in pairs)
+
+
+def carry_out(cloud: Case, file: Path, base: Path, given: argparse.Namespace, kind: str) -> dict[str, list[Run]]:
+    """Each way so many times in turn, in one lab; in the case of a death, in one lab a run."""
+    runs: dict[str, list[Run]] = {}
+    dying = cloud.network.names[len(cloud.network.names) // 2] if kind == "death" else None
+    wanted = given.ways[:1] if dying else given.ways
+    times = base / f"{kind}-{len(cloud.network.names)}-{file.name}.json"
+    for first in range(given.runs if dying else 1):
+        # A host that has died is no host for the next run.
+        with lab.session(cloud.topology, source="bench") as session:
+            if "clustering" in wanted:
+                (train,) = ways(["cornet"], None, times).values()
+                for _ in range(given.train):
+                    with folder(base) as scratch:
+                        train(session, cloud, file, scratch)
+            for run in [first] if dying else range(given.runs):
+                for name, way in ways(wanted, dying, times).items():
+                    with folder(base) as scratch:
+                        before = processor_times()
+                        try:
+                            outcome = way(session, cloud, file, scratch)
+                        except (GavotteError, subprocess.TimeoutExpired, ValueError) as error:
+                            print(f"  {name}: run {run} failed: {error}")
+                            continue
+                        after = processor_times()
+                    idle = (after[1] - before[1]) / max(1.0, after[0] - before[0])
+                    runs.setdefault(name, []).append(Run(outcome, idle))
+    return runs
+
+
+def row(name: str, done: list[Run], bound_s: float) -> list[str]:
+    """Prints what became of a way, and gives it as docs/results shows it."""
+    over = [run.last_s / bound_s for run in done]
+    spread = statistics.median(run.last_s / statistics.median(run.outcome.seconds) for run in done)
+    idle = min(run.idle for run in done)
+    print(
+        f"  {name:18} {statistics.median(over):6.2f} x bound ({min(over):.2f} to {max(over):.2f}, n = {len(over)}), "
+        f"last / median receiver {spread:.2f}, idle {idle:.0%}",
+        flush=True,
+    )
+    return [f"{statistics.median(over):.2f}", f"{min(over):.2f} to {max(over):.2f}", f"{spread:.2f}", f"{idle:.0%}"]
+
+
+def compare(cloud: Case, runs: dict[str, list[Run]], kind: str) -> None:
+    """Prints what the goals are about: `auto` beside the best of the others, and what racks that are kept to save."""
+    middle = {name: statistics.median(run.last_s for run in done) for name, done in runs.items()}
+    single = {name: seconds for name, seconds in middle.items() if name in OURS and name != "auto"}
+    if "auto" in middle and single:
+        best = min(single, key=lambda name: single[name])
+        print(f"  auto beside the best single mechanism, {best}: {100 * (middle['auto'] / single[best] - 1):+.1f} %")
+    for name in ("topology", "clustering", "auto"):
+        if "cornet" in middle and name in middle and kind in ("racks", "equal"):
+            print(f"  {name} beside plain Cornet: {100 * (middle[name] / middle['cornet'] - 1):+.1f} %")
+    told = [run.outcome.partitions for run in runs.get("clustering", ())]
+    right = sum(same_racks(cloud, partitions) for partitions in told if partitions is not None)
+    if told:
+        print(f"  clustering has inferred the racks right in {right} of {len(told)} runs", flush=True)
+
+
+def record(folder: Path, name: str, rows: list[list[str]], about: str, given: argparse.Namespace, **more: Any) -> None:
+    """Writes the numbers as `bench-figures` reads them."""
+    words = ["--case", *given.case, "--receivers", *map(str, given.receivers), "--mb", *(f"{mb:g}" for mb in given.mb)]
+    words += ["--runs", str(given.runs), "--ways", *given.ways]
+    figure = {
+        "title": "Broadcast",
+        "command": f'make bench-broadcast ARGS="{" ".join(words)}"',
+        "machine": about,
+        "date": time.strftime("%Y-%m-%d"),
+        "seed": str(given.seed),
+        "samples": f"{given.runs} runs each",
+        "plot": {"kind": "bars", "columns": [1], "unit": "last receiver, times the lower bound"},
+        "columns": ["case and way", "x bound, median", "all runs", "last / median receiver", "least idle share"],
+        "rows": rows,
+    }
+    (folder / f"{name}.json").write_text(json.dumps(figure | more, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--case", choices=PRINTED, nargs="*", default=list(PRINTED))
+    parser.add_argument("--receivers", type=int, nargs="*", default=[10], help="as 1 10 25 50 100")
+    parser.add_argument("--mb", type=float, nargs="*", default=[10.0], help="sizes of the object, as 10 50 200")
+    parser.add_argument(
+        "--mbit", type=float, help="rate of a port; left out = so that the bound is about 4 s, at most 100"
+    )
+    parser.add_argument("--line", type=float, default=2.0, help="how many hosts the line between racks can carry")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--train", type=int, default=10, help="broadcasts by Cornet from which clustering learns")
+    parser.add_argument("--ways", nargs="*", choices=[*OURS, *PEERS], default=DEFAULT_WAYS)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("-o", "--output", type=Path, help="write every receiver's time as JSON lines")
+    parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
+    parser.add_argument("--name", default="orchestra-broadcast", help="of the figure that --record writes")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Runs the ways in turn and prints each one's times over the bound."""
+    given = arguments()
+    about_machine = machine()
+    print(about_machine, f"seed {given.seed}", sep="\n")
+    lines: list[str] = []
+    rows: list[list[str]] = []
+    curves: dict[str, list[float]] = {}
+    with folder(Path(tempfile.gettempdir())) as base:
+        for mb in given.mb:
+            held = base / f"{mb:g}"
+            held.mkdir()
+            file = held / f"object{mb:g}"
+            file.write_bytes(random.Random(given.seed).randbytes(int(mb * 1e6)))
+            mbit = given.mbit or min(MOST_MBIT, 8 * mb / BOUND_S / GOODPUT_PER_WIRE)
+            for kind, receivers in [(kind, receivers) for kind in given.case for receivers in given.receivers]:
+                cloud = case(kind, receivers, mbit, seed=given.seed, line=given.line)
+                plan = plan_broadcast(cloud.network, "h0", cloud.network.names[1:], file.stat().st_size)
+                bound_s = plan.bound_s
+                assert bound_s is not None
+                print(
+                    f"{PRINTED[kind]}, {receivers} receivers, {mb:g} MB at {mbit:.1f} Mbit/s: bound {bound_s:.3f} s by "
+                    f"{plan.port}, auto = {plan.mechanism}"
+                )
+                runs = carry_out(cloud, file, base, given, kind)
+                for name, done in runs.items():
+                    label = f"{PRINTED[kind]}, {receivers} receivers, {mb:g} MB: `{name}`"
+                    rows.append([label, *row(name, done, bound_s)])
+                    curves[label] = sorted(
+                        round(second / bound_s, 4) for each in done for second in each.outcome.seconds
+                    )
+                    for number, each in enumerate(done):
+                        about = {"case": kind, "receivers": receivers, "mb": mb, "mbit": mbit, "way": name}
+                        about |= {"run": number, "idle": each.idle, "bound_s": bound_s}
+                        lines.append(json.dumps(about | {"seconds": each.outcome.seconds}))
+                compare(cloud, runs, kind)
+                if given.output is not None:
+                    given.output.write_text("".join(f"{line}\n" for line in lines))
+    if given.record is not None:
+        record(given.record, given.name, rows, about_machine, given)
+        plot = {"kind": "cdf", "columns": [], "unit": "receiver has it, times the lower bound"}
+        title = "Every receiver's time"
+        record(given.record, f"{given.name}-cdf", rows, about_machine, given, title=title, plot=plot, curves=curves)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("XDG_CACHE_HOME", tempfile.gettempdir())
+    main()

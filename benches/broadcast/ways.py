@@ -1,0 +1,217 @@
+"""The ways to bring a file to many hosts: ours, and what else does it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benches.broadcast import swarm
+from benches.broadcast.cases import Case
+from benches.mpi import available, launch
+
+from gavotte import lab
+from gavotte.errors import GavotteError
+from gavotte.formats.inventory import read_inventory
+from gavotte.transfer import broadcast
+
+OURS = ("auto", "chain", "tree", "binomial", "mesh", "cornet", "topology", "clustering")
+PEERS = ("http", "libtorrent", "openmpi", "openmpi-pipeline")
+PORT = 8000
+LIMIT_S = 300.0
+
+MPI = """
+import hashlib, json, sys, time
+import numpy as np
+from mpi4py import MPI
+world, path, size = MPI.COMM_WORLD, sys.argv[1], int(sys.argv[2])
+data = np.fromfile(path, np.uint8) if world.rank == 0 else np.empty(size, np.uint8)
+world.Barrier()
+begin = time.monotonic()
+world.Bcast(data, 0)
+took = world.gather((time.monotonic() - begin, hashlib.blake2b(data).hexdigest()))
+if world.rank == 0:
+    print(json.dumps({"seconds": [each[0] for each in took[1:]], "same": len({each[1] for each in took}) == 1}))
+"""
+
+FETCH = """
+import shutil, sys, time, urllib.request
+begin = time.monotonic()
+with urllib.request.urlopen(sys.argv[1], timeout=280) as reply, open(sys.argv[2], "wb") as copy:
+    shutil.copyfileobj(reply, copy, 1 << 16)
+print(time.monotonic() - begin)
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run.
+
+    Attributes:
+        seconds: of each receiver that has it.
+        partitions: those that a Cornet kept to, by host; None = it is none.
+    """
+
+    seconds: list[float]
+    partitions: tuple[int, ...] | None = None
+
+
+Way = Callable[[lab.Session, Case, Path, Path], Outcome]
+"""Carries a file out in a lab, with a folder for the copies."""
+
+
+def kill(session: lab.Session, name: str) -> None:
+    """Ends a host's agent, as a crash would."""
+    mark = f"{session.folder}/{name}.sock"
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError):
+                if mark in (folder / "cmdline").read_text().split("\0"):
+                    os.kill(int(folder.name), signal.SIGKILL)
+
+
+def ours(
+    session: lab.Session,
+    cloud: Case,
+    file: Path,
+    scratch: Path,
+    *,
+    mechanism: str,
+    times: Path,
+    dying: str | None = None,
+) -> Outcome:
+    """By one of our mechanisms; without one that dies when it has half."""
+    watched: list[str] = []
+
+    def watch(name: str, held: int, total: int) -> None:
+        if name == dying and 2 * held >= total and not watched:
+            watched.append(name)
+            kill(session, name)
+
+    result = broadcast(
+        str(file),
+        read_inventory(session.hosts_file),
+        "h0",
+        str(scratch / "copy-{host}"),
+        network=cloud.network,
+        mechanism=mechanism,  # type: ignore[arg-type]
+        max_seconds=LIMIT_S,
+        times=times,
+        watch=watch,
+    )
+    if set(result.lost) != set(watched):
+        raise GavotteError(f"{mechanism} lost {result.lost}")
+    seconds = [each.finish_s for each in result.receivers if each.finish_s is not None]
+    return Outcome(seconds, result.plan.partitions)
+
+
+def http(session: lab.Session, cloud: Case, file: Path, scratch: Path) -> Outcome:
+    """Each receiver fetches from one HTTP server, all at once."""
+    address = next(host.address for host in read_inventory(session.hosts_file).host if host.name == "h0")
+    serve = [sys.executable, "-m", "http.server", str(PORT), "--directory", str(file.parent)]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    server = session.exec("h0", serve, **quiet)
+    try:
+        time.sleep(1.0)
+        url = f"http://{address}:{PORT}/{file.name}"
+        fetching = [
+            session.exec(
+                name, [sys.executable, "-c", FETCH, url, str(scratch / f"copy-{name}")], stdout=subprocess.PIPE
+            )
+            for name in cloud.network.names[1:]
+        ]
+        return Outcome([float(each.communicate(timeout=LIMIT_S)[0]) for each in fetching])
+    finally:
+        server.kill()
+        server.wait()
+
+
+def libtorrent(session: lab.Session, cloud: Case, file: Path, scratch: Path) -> Outcome:
+    """In a swarm of libtorrent's, whose members know each other from the start."""
+    import libtorrent as lt
+
+    files = lt.file_storage()
+    lt.add_files(files, str(file))
+    torrent = lt.create_torrent(files)
+    lt.set_piece_hashes(torrent, str(file.parent))
+    (scratch / "object.torrent").write_bytes(lt.bencode(torrent.generate()))
+    addresses = {host.name: host.address for host in read_inventory(session.hosts_file).host}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    members: list[Any] = []
+    for name, address in addresses.items():
+        seed = name == "h0"
+        copy = file if seed else scratch / name / "copy"
+        copy.parent.mkdir(exist_ok=True)
+        others = [other for other in addresses.values() if other != address]
+        program = [sys.executable, swarm.__file__, str(copy), str(scratch / "object.torrent"), address]
+        members.append(session.exec(name, [*program, "seed" if seed else "fetch", *others], **pipes))
+    try:
+        for member in members:
+            if member.stdout.readline() != "ready\n":
+                raise GavotteError("a member of the swarm does not start")
+        for member in members:
+            member.stdin.write("go\n")
+            member.stdin.flush()
+        seconds = [float(member.stdout.readline()) for member in members[1:]]
+    finally:
+        for member in members:
+            member.kill()
+            member.wait()
+    content = file.read_bytes()
+    if any((scratch / name / "copy").read_bytes() != content for name in cloud.network.names[1:]):
+        raise GavotteError("libtorrent's copies differ")
+    return Outcome(seconds)
+
+
+def openmpi(session: lab.Session, cloud: Case, file: Path, scratch: Path, *, pipeline: bool) -> Outcome:
+    """By `MPI_Bcast`, by default or pipelined in pieces of 16 kB; connections are made before."""
+    program = scratch / "bcast.py"
+    program.write_text(MPI)
+    tuned = {
+        "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+        "OMPI_MCA_coll_tuned_bcast_algorithm": "3",
+        "OMPI_MCA_coll_tuned_bcast_algorithm_segmentsize": "16384",
+    }
+    done = launch(
+        session,
+        "openmpi",
+        [program, file, str(file.stat().st_size)],
+        ranks=cloud.network.names,
+        scratch=scratch,
+        environment=tuned if pipeline else {},
+        timeout_s=LIMIT_S,
+        calm=True,
+    )
+    if done.returncode:
+        raise GavotteError(f"Open MPI failed: {done.stderr.strip()[-200:]}")
+    told = json.loads(done.stdout.strip().splitlines()[-1])
+    if not told["same"]:
+        raise GavotteError("Open MPI's ranks have different bytes")
+    return Outcome([float(each) for each in told["seconds"]])
+
+
+def ways(wanted: list[str], dying: str | None, times: Path) -> dict[str, Way]:
+    """What carries out each way, as far as it is installed."""
+    found: dict[str, Way] = {}
+    for name in wanted:
+        if name in OURS:
+            found[name] = partial(ours, mechanism=name, dying=dying, times=times)
+        elif name == "http":
+            found[name] = http
+        elif name == "libtorrent" and importlib.util.find_spec("libtorrent") is not None:
+            found[name] = libtorrent
+        elif name.startswith("openmpi") and available("openmpi"):
+            found[name] = partial(openmpi, pipeline=name != "openmpi")
+        else:
+            print(f"{name}: not installed")
+    return found

@@ -1,0 +1,226 @@
+"""Four equal shuffles and three of a high class on real packets, carried out by the controller of transfers.
+
+    make bench-transfers ARGS="lab [--runs 5 --hosts 5 --mbit 20 --only four priority --record docs/results/data]"
+
+Every host sends as much to every other. T is what one shuffle takes alone at the ports' goodput (1448/1514 of the wire rate), so
+that no measurement is in it. Policies are interleaved. The figures beside are Orchestra's: on EC2 (Fig. 14 and 15), and in a fluid.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import statistics
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from benches.machine import machine, processor_times
+
+from gavotte import lab
+from gavotte.errors import GavotteError
+from gavotte.formats.byte_matrix import HostBytes
+from gavotte.formats.inventory import Inventory, read_inventory
+from gavotte.formats.network import Network
+from gavotte.formats.topology import FORMAT, Topology
+from gavotte.formats.transfer import MemoryQueue, Transfer
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.transfer import Controller
+
+FLUID_T = {"fair": 4.0, "fifo": 2.5, "fifo+": 2.580}
+"""Average of four equal shuffles."""
+
+PAPER_FOUR = {"fair": "1.45 x FIFO", "fifo": "34.6 s"}
+PAPER_PRIORITY = {"fair": ("14.1", "45.6"), "priority": ("8.1", "48.7")}
+
+LOW_T, HIGH_T, HIGH_AT = 10.0, 1.28, 3.04
+"""The low class's shuffle, each high one, and when the first of these comes: 2 GB, 256 MB and 10 of 45.6 s, in T of 0.2 GB."""
+
+LIMIT_S = 300.0
+
+Row = list[str]
+
+
+def cloud(hosts: int, mbit: float) -> tuple[Topology, Network]:
+    """Equal hosts on one switch, and what their ports carry."""
+    names = [f"h{number}" for number in range(hosts)]
+    ports = {"egress": f"{mbit}mbit", "ingress": f"{mbit}mbit", "cpus": 4.0, "switch": "core"}
+    topology = {"format": FORMAT, "switch": [{"name": "core"}], "host": [{"name": name} | ports for name in names]}
+    goodput_bps = 1e6 * mbit * GOODPUT_PER_WIRE
+    network = {
+        "format": "gavotte/network/1",
+        "hosts": [{"name": name, "egress_bps": goodput_bps, "ingress_bps": goodput_bps} for name in names],
+        "rate_bps": [[None] * hosts for _ in names],
+        "latency_s": [[None] * hosts for _ in names],
+        "sharing": "hose",
+    }
+    return Topology.model_validate(topology), Network.model_validate(network)
+
+
+def all_to_all(names: Sequence[str], alone_s: float, mbit: float) -> list[HostBytes]:
+    """A shuffle that takes so long alone."""
+    each = round(alone_s * 1e6 * mbit * GOODPUT_PER_WIRE / 8 / (len(names) - 1))
+    return [HostBytes(source, target, each) for source in names for target in names if source != target]
+
+
+@contextmanager
+def running(inventory: Inventory, network: Network, policy: str) -> Iterator[Controller]:
+    """A controller with an empty queue."""
+    controller, stop = Controller(inventory, network, MemoryQueue(), policy), threading.Event()
+    thread = threading.Thread(target=controller.run, args=(stop,))
+    thread.start()
+    try:
+        yield controller
+    finally:
+        stop.set()
+        thread.join()
+
+
+def took_s(controller: Controller, submitted: Transfer) -> float:
+    """From its submission to its end."""
+    done = controller.wait(submitted.id, LIMIT_S)
+    if done.state != "done" or done.finished_s is None:
+        raise GavotteError(f"transfer {done.id} is {done.state}: {done.error}")
+    return done.finished_s - done.submitted_s
+
+
+def four(controller: Controller, names: Sequence[str], given: argparse.Namespace) -> list[float]:
+    """When each of four equal shuffles ends that come at once, in T."""
+    flows = all_to_all(names, given.alone, given.mbit)
+    submitted = [controller.submit(flows) for _ in range(4)]
+    return [took_s(controller, each) / given.alone for each in submitted]
+
+
+def priority(controller: Controller, names: Sequence[str], given: argparse.Namespace) -> list[float]:
+    """How long the low class's shuffle takes, then each high one, in seconds."""
+    unit_s = given.alone / 2
+    low = controller.submit(all_to_all(names, LOW_T * unit_s, given.mbit), priority_class=1)
+    threading.Event().wait(HIGH_AT * unit_s)
+    high = []
+    for _ in range(3):
+        submitted = controller.submit(all_to_all(names, HIGH_T * unit_s, given.mbit), priority_class=0)
+        high.append(took_s(controller, submitted))
+    return [took_s(controller, low), *high]
+
+
+CASES = {"four": (four, ("fair", "fifo", "fifo+")), "priority": (priority, ("fair", "priority"))}
+
+
+def show(columns: Row, rows: Sequence[Row]) -> None:
+    """Prints a table."""
+    widths = [max(len(row[at]) for row in [columns, *rows]) for at in range(len(columns))]
+    for row in [columns, *rows]:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    print(flush=True)
+
+
+def told_four(runs: Mapping[str, list[list[float]]], idle: Mapping[str, float]) -> tuple[Row, list[Row]]:
+    """Beside the fluid's."""
+    rows, middle = [], {}
+    for policy, ends in runs.items():
+        averages = [statistics.mean(each) for each in ends]
+        middle[policy] = statistics.median(averages)
+        typical = [statistics.median(end) for end in zip(*ends, strict=True)]
+        rows.append(
+            [
+                policy,
+                f"{middle[policy]:.3f}",
+                f"{min(averages):.3f} to {max(averages):.3f}",
+                f"{FLUID_T[policy]:.3f}",
+                f"{middle[policy] / FLUID_T[policy]:.3f}",
+                " ".join(f"{end:.2f}" for end in typical),
+                PAPER_FOUR.get(policy, "-"),
+                f"{idle[policy]:.0%}",
+            ]
+        )
+    if {"fair", "fifo"} <= middle.keys():
+        over = middle["fifo"] / FLUID_T["fifo"]
+        print(
+            f"FIFO is {middle['fair'] / middle['fifo']:.2f} x as fast as fair on average (paper: 1.45, 1.6 in theory)"
+        )
+        print(f"FIFO's average is {over:.3f} of its fluid value (goal 1.03: {'met' if over <= 1.03 else 'missed'})")
+    columns = [
+        "policy",
+        "average, T",
+        "all runs",
+        "fluid, T",
+        "beside the fluid",
+        "ends, T",
+        "paper",
+        "least idle share",
+    ]
+    return columns, rows
+
+
+def told_priority(runs: Mapping[str, list[list[float]]], idle: Mapping[str, float]) -> tuple[Row, list[Row]]:
+    """Beside the paper's."""
+    rows, middle = [], {}
+    for policy, each in runs.items():
+        high = statistics.median(statistics.mean(run[1:]) for run in each)
+        middle[policy] = (high, statistics.median(run[0] for run in each))
+        rows.append([policy, f"{high:.2f}", f"{middle[policy][1]:.2f}", *PAPER_PRIORITY[policy], f"{idle[policy]:.0%}"])
+    if {"fair", "priority"} <= middle.keys():
+        faster = 1 - middle["priority"][0] / middle["fair"][0]
+        slower = middle["priority"][1] / middle["fair"][1] - 1
+        met = "met" if faster >= 0.43 and slower <= 0.07 else "missed"
+        print(f"high class {faster:.1%} faster (paper 43 %), low class {slower:+.1%} slower (paper 7 %): {met}")
+    columns = ["policy", "high class, s", "low class, s", "paper: high, s", "paper: low, s", "least idle share"]
+    return columns, rows
+
+
+def record(folder: Path, name: str, told: tuple[Row, list[Row]], given: argparse.Namespace, about: str) -> None:
+    """As docs/results keeps it."""
+    columns, rows = told
+    four_of = name == "four"
+    figure = {
+        "title": "Four equal shuffles on real packets" if four_of else "Priorities on real packets",
+        "command": f'make bench-transfers ARGS="lab --only {name} --runs {given.runs} --alone {given.alone:g}"',
+        "machine": about,
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "seed": "none",
+        "samples": f"{given.runs} runs each, {given.hosts} hosts of {given.mbit:g} Mbit/s",
+        "plot": {
+            "kind": "bars",
+            "columns": [1, 3] if four_of else [1, 2, 3, 4],
+            "unit": "average completion time, T" if four_of else "completion time, s",
+        },
+        "columns": columns,
+        "rows": [[f"`{row[0]}`", *row[1:]] for row in rows],
+    }
+    (folder / f"orchestra-{name}-lab.json").write_text(json.dumps(figure, indent=1) + "\n", "utf-8")
+
+
+def main(words: Sequence[str]) -> None:
+    """Prints one row for each policy."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5, help="of each policy")
+    parser.add_argument("--hosts", type=int, default=5)
+    parser.add_argument("--mbit", type=float, default=20.0, help="of each port, on the wire")
+    parser.add_argument("--alone", type=float, default=3.0, help="T: seconds that one of the four shuffles takes alone")
+    parser.add_argument("--only", nargs="*", choices=CASES, default=list(CASES))
+    parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
+    given = parser.parse_args(words)
+    about = machine()
+    print(f"{about}; {given.runs} runs of each, {given.hosts} hosts of {given.mbit:g} Mbit/s\n")
+    topology, network = cloud(given.hosts, given.mbit)
+    for name in given.only:
+        work, policies = CASES[name]
+        runs: dict[str, list[list[float]]] = defaultdict(list)
+        idle: dict[str, float] = {}
+        with lab.session(topology, source="bench-transfers") as session:
+            inventory = read_inventory(session.hosts_file)
+            for _ in range(given.runs):
+                for policy in policies:
+                    before = processor_times()
+                    with running(inventory, network, policy) as controller:
+                        runs[policy].append(work(controller, network.names, given))
+                    after = processor_times()
+                    share = (after[1] - before[1]) / max(1.0, after[0] - before[0])
+                    idle[policy] = min(share, idle.get(policy, 1.0))
+        told = (told_four if name == "four" else told_priority)(runs, idle)
+        show(*told)
+        if given.record:
+            record(given.record, name, told, given, about)
