@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup demo test test-fast test-openstack test-kubernetes flaky lint fuzz chaos deny format snapshots proto lock clean
+.PHONY: help setup demo test test-fast test-openstack test-kubernetes test-spark flaky lint fuzz chaos deny format snapshots proto lock clean
 
 help: ## Say what each verb does
 	@sed -n 's/^\([a-z%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
@@ -29,6 +29,11 @@ test-openstack: setup ## The OpenStack driver against real services, which the f
 
 test-kubernetes: setup ## The Kubernetes driver with a real cluster, whose pods run; the first call builds it for ten minutes; needs root
 	@GAVOTTE_KUBERNETES=real tools/kubernetes $(PYTHON) -m pytest -q tests/campaign/test_kubernetes.py
+
+test-spark: setup ## The recipe for Spark against real Spark, which the first call downloads (500 MB); needs Java
+	@test -x target/spark/bin/pip || $(PYTHON) -m venv target/spark
+	@target/spark/bin/pip install --quiet --disable-pip-version-check pyspark==4.3.0
+	@GAVOTTE_SPARK=$(CURDIR)/target/spark/bin/python $(PYTHON) -m pytest -q tests/transfer/test_spark_in_lab.py
 
 flaky: setup ## How often each test with real packets needs another try (ARGS="--runs 3 tests/lab")
 	@tools/flaky $(ARGS)
