@@ -177,3 +177,13 @@ def test_any_bytes_are_read_or_refused(tmp_path: Path, text: bytes) -> None:
             assert "\n" not in str(error)
         else:
             assert trace.flow_count >= 0
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_has_ended_holds_nothing_back_though_it_is_still_there(policy: str) -> None:
+    cloud = network("abc", egress_bps=8e6, ingress_bps=8e6)
+    left = Coflow(1.0, [("a", "b", 1e6), ("a", "c", 0.0), ("b", "c", 1e6)], sent_bytes=5e6)
+    ended = Coflow(0.0, [("a", "b", 0.0), ("b", "c", 0.0)], sent_bytes=5e6)
+    of_ended, of_left = order_rates(cloud, policy, [ended, left]).rates_bps
+    assert of_ended.tolist() == [0.0, 0.0]
+    assert of_left.tolist() == pytest.approx([8e6, 0.0, 8e6])

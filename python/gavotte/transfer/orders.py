@@ -80,13 +80,25 @@ def order_rates(network: Network, policy: str, coflows: Sequence[Coflow]) -> Ord
                 f"weight {coflow.weight}, class {coflow.class_}, {coflow.sent_bytes} bytes sent",
                 hint="a weight is above 0, a class and bytes from 0 on",
             )
+    # A flow that has ended wants nothing, though its coflow is still there: shares of it would idle.
+    open_ = [np.array([flow[2] != 0 for flow in each.flows], bool) for each in coflows]
     placed = [
-        _Placed(each.arrival_s, flows_on(network, each.flows), each.class_, each.weight, each.sent_bytes)
-        for each in coflows
+        _Placed(
+            each.arrival_s,
+            [flow for flow, wants in zip(flows_on(network, each.flows), own, strict=True) if wants],
+            each.class_,
+            each.weight,
+            each.sent_bytes,
+        )
+        for each, own in zip(coflows, open_, strict=True)
+        if own.any()
     ]
     try:
         rates_bps, again_s = _core.order_rates(_core.Network(network.cautious()), policy, placed)
     except ValueError as error:
         raise GavotteError(str(error)) from None
-    ends = np.cumsum([len(coflow.flows) for coflow in coflows])
-    return OrderRates(np.split(rates_bps, ends[:-1]) if len(ends) else [], again_s)
+    rates = [np.zeros(len(own)) for own in open_]
+    ends = np.cumsum([own.sum() for own in open_])
+    for own, wants, given in zip(rates, open_, np.split(rates_bps, ends[:-1]), strict=False):
+        own[wants] = given
+    return OrderRates(rates, again_s)

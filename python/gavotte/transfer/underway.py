@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,11 @@ MOST_S = 86_400.0
 
 PACED = tuple(name for name in MECHANISMS if name not in CORNETS)
 """Mechanisms whose flows the controller can tell apart and pace: a Cornet's receivers choose theirs."""
+
+
+def differs(pace_bps: float, told_bps: float) -> bool:
+    """Whether a pace is worth telling. Any is, beside an infinite one."""
+    return pace_bps != told_bps and (math.isinf(told_bps) or abs(pace_bps - told_bps) > CHANGE * told_bps)
 
 
 class UnderWay:
@@ -133,8 +139,8 @@ class ShuffleUnderWay(UnderWay):
         """Hands changes to `_pace`."""
         paces: dict[str, dict[int, float]] = defaultdict(dict)
         for number, (flow, rate_bps) in enumerate(zip(self.transfer.flows, rates_bps, strict=True)):
-            pace_bps, told_bps = SLACK * rate_bps, self._told_bps.get(number, 0.0)
-            if abs(pace_bps - told_bps) > CHANGE * told_bps and pace_bps != told_bps:
+            pace_bps = SLACK * rate_bps
+            if differs(pace_bps, self._told_bps.get(number, 0.0)):
                 self._told_bps[number] = pace_bps
                 paces[flow.source][number] = pace_bps
         for source, wanted in paces.items():
@@ -221,7 +227,7 @@ class BroadcastUnderWay(UnderWay):
         for (parent, child, _), rate_bps in zip(self._flows, rates_bps, strict=True):
             told_bps = self._told.get((parent, child))
             pace_bps = SLACK * rate_bps
-            if told_bps is None or (abs(pace_bps - told_bps) > CHANGE * told_bps and pace_bps != told_bps):
+            if told_bps is None or differs(pace_bps, told_bps):
                 self._told[parent, child] = self._wanted[parent, child] = pace_bps
 
     def carry(self, inventory: Inventory, network: Network, changed: threading.Condition) -> None:
