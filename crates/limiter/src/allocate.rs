@@ -49,7 +49,7 @@ pub struct Allocator {
     grown_s: f64,
     beyond: f64,
     hold_until_s: f64,
-    /// Marks until then are of what was sent before the last fall.
+    /// Marks and drops until then are of what was sent before the last fall.
     deaf_until_s: f64,
     heard_s: f64,
     held: Held,
@@ -89,9 +89,9 @@ impl Allocator {
         self.heard_s = now_s;
         self.guarantee_bps = guarantee_bps;
         let limit_bps = self.bounded(self.weighted_bps);
-        // What is marked now was sent before the last fall had an effect.
-        let marks = feedback.marked_bytes > 0.0 && now_s >= self.deaf_until_s;
-        let congested = feedback.lost_bytes > 0.0 || marks;
+        // What is marked or lost now was sent before the last fall had an effect.
+        let hears = now_s >= self.deaf_until_s;
+        let congested = hears && (feedback.lost_bytes > 0.0 || feedback.marked_bytes > 0.0);
         self.held = if congested {
             self.fall(now_s, limit_bps, feedback)
         } else if now_s < self.hold_until_s.max(self.deaf_until_s) {
@@ -182,11 +182,7 @@ impl Allocator {
             let curve_bps = self.goal_bps - (self.goal_bps - self.low_bps) * left.powi(3);
             (curve_bps - limit_bps).max(0.0)
         } else {
-            let caution = if rules.rate_caution {
-                (self.guarantee_bps / limit_bps).min(1.0)
-            } else {
-                1.0
-            };
+            let caution = (self.guarantee_bps / limit_bps).min(1.0).powf(rules.rate_caution);
             let periods = elapsed_s / rules.period_s;
             self.beyond += periods;
             rules.delta_bps * (self.guarantee_bps / rules.weight_unit_bps) * self.beyond * periods * caution

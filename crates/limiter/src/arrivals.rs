@@ -13,6 +13,12 @@ pub struct Counts {
     pub marked_bytes: f64,
 }
 
+impl Counts {
+    fn sent_bytes(&self) -> f64 {
+        self.bytes + self.lost_bytes
+    }
+}
+
 /// Counts by sending host.
 #[derive(Clone, Debug, Default)]
 pub struct Arrivals<K> {
@@ -35,15 +41,15 @@ impl<K: Copy + Ord> Arrivals<K> {
 
     /// What to tell each source, and starts anew.
     ///
-    /// Of the losses, the share `pooled` ([`crate::Allocation::pooled_loss`]) is charged to all pairs by `weight`, the
-    /// guarantee of a pair, since a drop on a full link reaches only few of those that fill it.
-    pub fn report(&mut self, pooled: f64, weight: impl Fn(&K) -> f64) -> Vec<(K, Counts)> {
+    /// Of the losses, the share `pooled` ([`crate::Allocation::pooled_loss`]) is charged to all pairs by what each sent,
+    /// since a drop on a full link reaches only few of those that fill it.
+    pub fn report(&mut self, pooled: f64) -> Vec<(K, Counts)> {
         let mut report: Vec<(K, Counts)> = std::mem::take(&mut self.pairs).into_iter().collect();
         let lost: f64 = report.iter().map(|(_, counts)| counts.lost_bytes).sum();
+        let sent: f64 = report.iter().map(|(_, counts)| counts.sent_bytes()).sum();
         if lost > 0.0 && pooled > 0.0 {
-            let total: f64 = report.iter().map(|(source, _)| weight(source)).sum();
-            for (source, counts) in &mut report {
-                let part = if total > 0.0 { weight(source) / total } else { 0.0 };
+            for (_, counts) in &mut report {
+                let part = counts.sent_bytes() / sent;
                 counts.lost_bytes = (1.0 - pooled) * counts.lost_bytes + pooled * lost * part;
             }
         }
@@ -56,27 +62,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_are_charged_by_guarantee() {
+    fn losses_are_charged_by_what_was_sent() {
         let mut arrivals = Arrivals::new();
-        let counts = |lost_bytes| Counts {
-            bytes: 1000.0,
+        let counts = |bytes, lost_bytes| Counts {
+            bytes,
             lost_bytes,
             marked_bytes: 0.0,
         };
-        arrivals.note("a", counts(300.0));
-        arrivals.note("b", counts(0.0));
-        let report = arrivals
-            .clone()
-            .report(1.0, |&source| if source == "a" { 1.0 } else { 2.0 });
-        assert_eq!(
-            report.iter().map(|(_, own)| own.lost_bytes).collect::<Vec<_>>(),
-            [100.0, 200.0]
-        );
-        let report = arrivals.report(0.0, |_| 1.0);
-        assert_eq!(
-            report.iter().map(|(_, own)| own.lost_bytes).collect::<Vec<_>>(),
-            [300.0, 0.0]
-        );
-        assert_eq!(arrivals.report(1.0, |_| 1.0), []);
+        arrivals.note("a", counts(700.0, 300.0));
+        arrivals.note("b", counts(2000.0, 0.0));
+        let lost = |report: Vec<(&str, Counts)>| report.iter().map(|(_, own)| own.lost_bytes).collect::<Vec<_>>();
+        assert_eq!(lost(arrivals.clone().report(1.0)), [100.0, 200.0]);
+        assert_eq!(lost(arrivals.clone().report(0.5)), [200.0, 100.0]);
+        assert_eq!(lost(arrivals.report(0.0)), [300.0, 0.0]);
+        assert_eq!(arrivals.report(1.0), []);
     }
 }

@@ -42,13 +42,12 @@ impl Parameters {
         } = self;
         match name {
             "guarantees" => allocation.guarantees = value != 0.0,
-            "rate_caution" => allocation.rate_caution = value != 0.0,
             "mice_bytes" => partition.mice_bytes = value as u64,
             "silence_s" => (partition.silence_s, allocation.silence_s) = (value, value),
             _ => {}
         }
         let constant = match name {
-            "guarantees" | "rate_caution" | "mice_bytes" | "silence_s" => return Ok(()),
+            "guarantees" | "mice_bytes" | "silence_s" => return Ok(()),
             "headroom" => headroom,
             "phantom_drain" => phantom_drain,
             "partition_period_s" => &mut partition.period_s,
@@ -68,6 +67,7 @@ impl Parameters {
             "hold_per_loss" => &mut allocation.hold_per_loss,
             "hold_per_mark" => &mut allocation.hold_per_mark,
             "hold_most_s" => &mut allocation.hold_most_s,
+            "rate_caution" => &mut allocation.rate_caution,
             "use_to_grow" => &mut allocation.use_to_grow,
             "unused_decrease" => &mut allocation.unused_decrease,
             "start" => &mut allocation.start,
@@ -182,7 +182,7 @@ pub struct Allocation {
     pub loss_decrease: f64,
     /// On marks a pair falls by this share of its rate times the share of its bytes that were marked. Inferred.
     pub mark_decrease: f64,
-    /// For so many periods after a fall, marks are those of packets that were sent before, and the pair neither falls by
+    /// For so many periods after a fall, marks and drops are of packets that were sent before, and the pair neither falls by
     /// them nor grows. Own; 0 in the paper.
     pub deaf_periods: f64,
     /// Hold-Increase (7.2): after loss a pair waits for this times the time in which its guarantee carries what was
@@ -192,9 +192,10 @@ pub struct Allocation {
     pub hold_per_mark: f64,
     /// No wait is longer, seconds. Inferred.
     pub hold_most_s: f64,
-    /// Rate-Caution (7.2): the further a pair is above its guarantee, the slower it grows: by guarantee / rate. The paper
-    /// has the idea, the formula is inferred.
-    pub rate_caution: bool,
+    /// Rate-Caution (7.2): the further a pair is above its guarantee, the slower it grows: by guarantee / rate to this
+    /// power. The paper has the idea, the formula is inferred; 0 = off. 2 with drops: a pair that a drop has missed has to
+    /// grow much slower than those that fell, or the rest is not shared by guarantees.
+    pub rate_caution: f64,
     /// A pair grows only while it uses at least this share of its limit. Inferred.
     pub use_to_grow: f64,
     /// A limit that is used less than that falls by this share each period towards what is used, but not below the
@@ -225,7 +226,7 @@ impl Default for Allocation {
             hold_per_loss: 20.0,
             hold_per_mark: 0.0,
             hold_most_s: 2.0,
-            rate_caution: true,
+            rate_caution: 1.0,
             use_to_grow: 0.75,
             unused_decrease: 0.05,
             start: 1.0,
@@ -237,13 +238,20 @@ impl Default for Allocation {
 
 impl Allocation {
     /// Our own where nothing marks: drops alone.
+    ///
+    /// Drops are rare, so each has to do little harm and count for long: a pair falls by 22 %, less than TCP does, stays
+    /// there for up to a second, comes back to where it was in two seconds, and then hardly grows. All five were tuned in
+    /// the simulator together: with more seldom or smaller falls, 300 senders leave a host less than its guarantee; with
+    /// larger ones, two pairs use less than 90 % of a link.
     pub fn loss() -> Self {
         Self {
-            delta_bps: 0.3e6,
-            time_scalar: 0.8,
-            loss_decrease: 0.35,
-            hold_per_loss: 2500.0,
+            delta_bps: 0.2e6,
+            time_scalar: 0.5,
+            loss_decrease: 0.22,
+            hold_per_loss: 6000.0,
             hold_most_s: 1.0,
+            rate_caution: 2.0,
+            start: 0.5,
             ..Self::default()
         }
     }
@@ -279,7 +287,7 @@ impl Allocation {
             guarantees: false,
             hold_per_loss: 0.0,
             hold_per_mark: 0.0,
-            rate_caution: false,
+            rate_caution: 0.0,
             ..Self::paper_loss()
         }
     }

@@ -84,6 +84,28 @@ fn full(pair: &Allocator, now_s: f64, lost_bytes: f64) -> Feedback {
 }
 
 #[test]
+fn drops_of_what_was_sent_before_a_fall_do_not_make_another() {
+    let rules = Allocation::loss();
+    let mut pair = Allocator::new(0.0, 100e6, 100e6, 1e9, &rules);
+    let mut now_s = 0.0;
+    while pair.limit_bps(now_s) < 400e6 {
+        now_s += rules.period_s;
+        pair.feedback(now_s, &full(&pair, now_s, 0.0), 100e6);
+    }
+    let before = pair.limit_bps(now_s);
+    let after: Vec<f64> = (1..=3)
+        .map(|n| {
+            let now_s = now_s + f64::from(n) * rules.period_s;
+            pair.feedback(now_s, &full(&pair, now_s, 3000.0), 100e6) / before
+        })
+        .collect();
+    let left = 1.0 - rules.loss_decrease;
+    for (found, wanted) in after.iter().zip([left, left, left * left]) {
+        assert!((found - wanted).abs() < 1e-9, "{after:?}");
+    }
+}
+
+#[test]
 fn hold_increase_waits_longer_for_small_guarantees() {
     let rules = Allocation::loss();
     let periods_held = |guarantee_bps: f64| {

@@ -243,9 +243,7 @@ impl Keeper {
             }
         }
         let pooled = self.plan.parameters.allocation.pooled_loss;
-        let pairs = &self.pairs;
-        let report = self.arrivals.report(pooled, |peer| pairs[peer].incoming.guarantee_bps);
-        for (peer, counts) in report {
+        for (peer, counts) in self.arrivals.report(pooled) {
             if let Some(pair) = self.pairs.get_mut(&peer) {
                 pair.incoming.charge(&counts);
             }

@@ -112,10 +112,6 @@ fn set(parameters: &mut Parameters, name: &str, value: f64) -> Result<(), String
             allocation.guarantees = value != 0.0;
             return Ok(());
         }
-        "rate_caution" => {
-            allocation.rate_caution = value != 0.0;
-            return Ok(());
-        }
         "delta_bps" => &mut allocation.delta_bps,
         "time_scalar" => &mut allocation.time_scalar,
         "loss_decrease" => &mut allocation.loss_decrease,
@@ -123,6 +119,7 @@ fn set(parameters: &mut Parameters, name: &str, value: f64) -> Result<(), String
         "hold_per_loss" => &mut allocation.hold_per_loss,
         "hold_per_mark" => &mut allocation.hold_per_mark,
         "hold_most_s" => &mut allocation.hold_most_s,
+        "rate_caution" => &mut allocation.rate_caution,
         "pooled_loss" => &mut allocation.pooled_loss,
         "allocation_period_s" => &mut allocation.period_s,
         "partition_period_s" => &mut partition.period_s,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gavotte_limiter::{Arrivals, Counts, End, Need, Parameters, Partitioner, divide};
+use gavotte_limiter::{Arrivals, End, Need, Parameters, Partitioner, divide};
 
 /// The guarantees and limits of a host, bit/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,13 +62,6 @@ impl Agent {
             turned_s: 0.0,
             next_s: phase * parameters.allocation.period_s,
         }
-    }
-
-    /// What its sources are to be told, by pair; `source` is the source of a pair.
-    pub(crate) fn report(&mut self, pooled: f64, now_s: f64, source: impl Fn(usize) -> usize) -> Vec<(usize, Counts)> {
-        let receiving = &self.receiving;
-        let weight = |&pair: &usize| receiving.guarantee_bps(source(pair), now_s).unwrap_or(0.0);
-        self.arrivals.report(pooled, weight)
     }
 }
 

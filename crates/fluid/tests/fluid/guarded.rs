@@ -110,6 +110,27 @@ fn udp_above_its_guarantee_does_not_push_tcp_below_its_own() {
 }
 
 #[test]
+fn two_share_the_rest_by_their_guarantees_and_fill_the_link() {
+    for name in ["ecn", "loss"] {
+        let mut own = hoses(4, 45e6);
+        for host in [1, 3] {
+            (own[host].egress_bps, own[host].ingress_bps) = (90e6, 90e6);
+        }
+        let done = run(&topology(4), &[bulk(0, 2), bulk(1, 3)], &own, &[], name, 20.0);
+        let (low, high) = (later(&done, 0, 2), later(&done, 1, 3));
+        assert!((1.8..2.2).contains(&(high / low)), "{name}: {low} and {high}");
+        assert!(low + high > 0.8e9, "{name}: {low} and {high}");
+    }
+}
+
+#[test]
+fn one_alone_fills_a_link_that_drops() {
+    let done = run(&topology(4), &[bulk(0, 2)], &hoses(4, 450e6), &[], "loss", 12.0);
+    let own = later(&done, 0, 2);
+    assert!(own > 0.85e9, "{own}");
+}
+
+#[test]
 fn a_limit_is_kept_and_a_tenant_shares_what_is_its_own() {
     let mut limited = hoses(4, 100e6);
     limited[0].egress_limit_bps = 200e6;

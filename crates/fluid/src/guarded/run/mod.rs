@@ -1,13 +1,16 @@
 //! The loop over steps.
 
+mod turns;
+mod wiring;
+
 use std::collections::BTreeMap;
 
-use gavotte_limiter::{Allocator, End, Feedback, Offer};
+use gavotte_limiter::{Allocator, End, Offer};
 use gavotte_net::{check_length, check_value};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-use super::hosts::{Agent, Hose, share_tenants};
+use super::hosts::Agent;
 use super::pair::Pair;
 use super::port::Port;
 use super::protection::{Guarding, Method};
@@ -50,9 +53,6 @@ pub fn simulate_guarded(
     run.go();
     Ok(run.into_guarded())
 }
-
-/// Ports that any way passes at most.
-const MOST_LEVELS: usize = 32;
 
 struct Run<'a> {
     platform: &'a dyn Platform,
@@ -127,81 +127,6 @@ impl<'a> Run<'a> {
             }
         }
         run
-    }
-
-    /// Pairs with their ways over ports.
-    fn wire(&mut self) {
-        let flows = &self.workload.flows;
-        let mut places = BTreeMap::new();
-        let mut numbers: BTreeMap<(LinkId, usize), u32> = BTreeMap::new();
-        let mut route = Vec::new();
-        for flow in 0..flows.len() {
-            let (source, target) = (flows.source[flow] as usize, flows.target[flow] as usize);
-            let place = *places.entry((source, target)).or_insert(self.pairs.len());
-            self.pair_of.push(place);
-            if place < self.pairs.len() {
-                continue;
-            }
-            route.clear();
-            self.platform.route(source, target, place as u64, &mut route);
-            let limits = self.limits(source, target);
-            let rated = |link: &LinkId| (Some(*link), 0, self.platform.rate(*link).bytes_per_s());
-            let [sending, receiving] = limits.map(IntoIterator::into_iter);
-            let way: Vec<(Option<LinkId>, usize, f64)> =
-                sending.chain(route.iter().map(rated)).chain(receiving).collect();
-            let mut ports = Vec::with_capacity(way.len());
-            for (link, key, rate) in way {
-                if !rate.is_finite() || source == target {
-                    continue;
-                }
-                let next = self.ports.len() as u32;
-                let number = *numbers.entry((link.unwrap_or(LinkId(u64::MAX)), key)).or_insert(next);
-                if number == next {
-                    self.ports.push(Port::new(rate, &self.guarding.queues));
-                    self.links.push(link);
-                    self.levels.push(0);
-                }
-                ports.push(number);
-            }
-            self.pairs.push(Pair::new(source, target, ports));
-            self.out[source].push(place);
-            self.into[target].push(place);
-        }
-        for _ in 0..MOST_LEVELS {
-            for pair in &self.pairs {
-                for two in pair.route.windows(2) {
-                    let least = self.levels[two[0] as usize] + 1;
-                    let next = &mut self.levels[two[1] as usize];
-                    *next = (*next).max(least).min(MOST_LEVELS - 1);
-                }
-            }
-        }
-        self.level_count = self.levels.iter().max().map_or(0, |most| most + 1);
-        self.by_level = vec![Vec::new(); self.level_count];
-        for (port, &level) in self.levels.iter().enumerate() {
-            self.by_level[level].push(port as u32);
-        }
-    }
-
-    /// Limits of hosts and tenants on a way, as ports before and behind the network: a key and bytes a second.
-    fn limits(&self, source: usize, target: usize) -> [Vec<(Option<LinkId>, usize, f64)>; 2] {
-        let (hoses, tenants) = (self.guarding.hoses, self.guarding.tenants);
-        let of = |host: usize, side: usize, most: fn(&Hose) -> f64| {
-            let mut list = vec![(None, 4 * host + side, most(&hoses[host]) / 8.0)];
-            let own = tenants
-                .iter()
-                .enumerate()
-                .filter(|(_, tenant)| tenant.hosts.contains(&host));
-            list.extend(own.map(|(number, tenant)| (None, 4 * number + 2 + side, most(&tenant.hose) / 8.0)));
-            list
-        };
-        if self.guarding.method == Method::None {
-            return [Vec::new(), Vec::new()];
-        }
-        [
-            of(source, 0, |hose| hose.egress_limit_bps),
-            of(target, 1, |hose| hose.ingress_limit_bps),
-        ]
     }
 
     fn go(&mut self) {
@@ -282,139 +207,6 @@ impl<'a> Run<'a> {
             _ => allocator.limit_bps(now_s),
         } / 8.0;
         pair.allocator = Some(allocator);
-    }
-
-    /// Lets each agent count, tell, divide and allocate when its time has come.
-    fn take_turns(&mut self) {
-        let now_s = self.now_s;
-        let parameters = &self.guarding.parameters;
-        let due = self.agents.iter().filter(|(_, agent)| agent.next_s <= now_s);
-        let hosts: Vec<usize> = due.map(|(&host, _)| host).collect();
-        for host in hosts {
-            self.report(host);
-            self.divide(host);
-            self.allocate(host);
-        }
-        if self.tenants_s <= now_s && !self.agents.is_empty() && !self.guarding.tenants.is_empty() {
-            let elapsed_s = now_s - self.tenants_s + parameters.partition.period_s;
-            self.tenants_s = now_s + parameters.partition.period_s;
-            share_tenants(
-                self.guarding.tenants,
-                self.guarding.hoses,
-                &mut self.agents,
-                elapsed_s,
-                parameters,
-            );
-        }
-    }
-
-    /// Counts what a host sent and received, and tells its sources.
-    fn report(&mut self, host: usize) {
-        let rules = &self.guarding.parameters.allocation;
-        let agent = self.agents.get_mut(&host).expect("it has a turn");
-        for &place in &self.into[host] {
-            let pair = &mut self.pairs[place];
-            let counts = std::mem::take(&mut pair.counts);
-            if counts.bytes + counts.lost_bytes > 0.0 {
-                agent.arrivals.note(place, counts);
-                agent.receiving.observe(pair.source, counts.bytes as u64, f64::INFINITY);
-                agent.received_bytes += counts.bytes;
-            }
-        }
-        for &place in &self.out[host] {
-            let pair = &self.pairs[place];
-            if pair.sent_bytes > 0.0 {
-                agent
-                    .sending
-                    .observe(pair.target, pair.sent_bytes as u64, pair.limit * 8.0);
-                agent.sent_bytes += pair.sent_bytes;
-            }
-        }
-        let pairs = &self.pairs;
-        let report = agent.report(rules.pooled_loss, self.now_s, |place| pairs[place].source);
-        for (place, counts) in report {
-            let told = &mut self.pairs[place].told;
-            told.bytes += counts.bytes;
-            told.lost_bytes += counts.lost_bytes;
-            told.marked_bytes += counts.marked_bytes;
-        }
-    }
-
-    /// Sets the limits of the pairs that a host sends.
-    fn allocate(&mut self, host: usize) {
-        let (now_s, rules, method) = (self.now_s, &self.guarding.parameters.allocation, self.guarding.method);
-        let agent = self.agents.get_mut(&host).expect("it has a turn");
-        let elapsed_s = now_s - agent.turned_s;
-        (agent.turned_s, agent.next_s) = (now_s, (agent.next_s + rules.period_s).max(now_s));
-        for &place in &self.out[host] {
-            let pair = &mut self.pairs[place];
-            let bytes = std::mem::take(&mut pair.sent_bytes);
-            let Some(allocator) = &mut pair.allocator else {
-                continue;
-            };
-            let guarantee_bps = agent
-                .sending
-                .guarantee_bps(pair.target, now_s)
-                .unwrap_or(pair.guarantee_bps);
-            if method != Method::Seawall {
-                pair.guarantee_bps = guarantee_bps;
-            }
-            let told = std::mem::take(&mut pair.told);
-            let feedback = Feedback {
-                rate_bps: bytes * 8.0 / elapsed_s.max(self.guarding.step_s),
-                lost_bytes: told.lost_bytes,
-                marked_bytes: told.marked_bytes,
-                bytes: told.bytes,
-            };
-            let limit_bps = allocator.feedback(now_s, &feedback, pair.guarantee_bps);
-            pair.limit = if method == Method::Static {
-                allocator.fallback_bps()
-            } else {
-                limit_bps
-            } / 8.0;
-            pair.used.held = Some(allocator.held(now_s));
-        }
-    }
-
-    /// Divides both hoses of a host and tells the other ends.
-    fn divide(&mut self, host: usize) {
-        let now_s = self.now_s;
-        let agent = self.agents.get_mut(&host).expect("it has a turn");
-        let Hose {
-            egress_bps,
-            ingress_bps,
-            ..
-        } = self.guarding.hoses[host];
-        if egress_bps > 0.0 && agent.sending.is_due(now_s) {
-            for share in agent.sending.partition(now_s) {
-                if self.guarding.method == Method::Seawall {
-                    let own = self.out[host]
-                        .iter()
-                        .find(|&&place| self.pairs[place].target == share.peer);
-                    if let Some(&place) = own {
-                        self.pairs[place].guarantee_bps = share.share_bps;
-                    }
-                }
-                self.offers.push((share.peer, End::Target, host, share.offer()));
-            }
-        }
-        if ingress_bps > 0.0 && agent.receiving.is_due(now_s) {
-            let shares = agent.receiving.partition(now_s);
-            self.offers.extend(
-                shares
-                    .iter()
-                    .map(|share| (share.peer, End::Source, host, share.offer())),
-            );
-        }
-        for (peer, end, from, offer) in self.offers.drain(..) {
-            if let Some(agent) = self.agents.get_mut(&peer) {
-                let hearing = match end {
-                    End::Source => &mut agent.sending,
-                    End::Target => &mut agent.receiving,
-                };
-                hearing.hear(from, now_s, offer);
-            }
-        }
     }
 
     /// Moves bytes for one step.

@@ -1,0 +1,140 @@
+//! What agents do when it is their turn.
+
+use gavotte_limiter::{End, Feedback};
+
+use super::super::hosts::{Hose, share_tenants};
+use super::super::protection::Method;
+use super::Run;
+
+impl Run<'_> {
+    /// Lets each agent count, tell, divide and allocate when its time has come.
+    pub(super) fn take_turns(&mut self) {
+        let now_s = self.now_s;
+        let parameters = &self.guarding.parameters;
+        let due = self.agents.iter().filter(|(_, agent)| agent.next_s <= now_s);
+        let hosts: Vec<usize> = due.map(|(&host, _)| host).collect();
+        for host in hosts {
+            self.report(host);
+            self.divide(host);
+            self.allocate(host);
+        }
+        if self.tenants_s <= now_s && !self.agents.is_empty() && !self.guarding.tenants.is_empty() {
+            let elapsed_s = now_s - self.tenants_s + parameters.partition.period_s;
+            self.tenants_s = now_s + parameters.partition.period_s;
+            share_tenants(
+                self.guarding.tenants,
+                self.guarding.hoses,
+                &mut self.agents,
+                elapsed_s,
+                parameters,
+            );
+        }
+    }
+
+    /// Counts what a host sent and received, and tells its sources.
+    fn report(&mut self, host: usize) {
+        let rules = &self.guarding.parameters.allocation;
+        let agent = self.agents.get_mut(&host).expect("it has a turn");
+        for &place in &self.into[host] {
+            let pair = &mut self.pairs[place];
+            let counts = std::mem::take(&mut pair.counts);
+            if counts.bytes + counts.lost_bytes > 0.0 {
+                agent.arrivals.note(place, counts);
+                agent.receiving.observe(pair.source, counts.bytes as u64, f64::INFINITY);
+                agent.received_bytes += counts.bytes;
+            }
+        }
+        for &place in &self.out[host] {
+            let pair = &self.pairs[place];
+            if pair.sent_bytes > 0.0 {
+                agent
+                    .sending
+                    .observe(pair.target, pair.sent_bytes as u64, pair.limit * 8.0);
+                agent.sent_bytes += pair.sent_bytes;
+            }
+        }
+        for (place, counts) in agent.arrivals.report(rules.pooled_loss) {
+            let told = &mut self.pairs[place].told;
+            told.bytes += counts.bytes;
+            told.lost_bytes += counts.lost_bytes;
+            told.marked_bytes += counts.marked_bytes;
+        }
+    }
+
+    /// Sets the limits of the pairs that a host sends.
+    fn allocate(&mut self, host: usize) {
+        let (now_s, rules, method) = (self.now_s, &self.guarding.parameters.allocation, self.guarding.method);
+        let agent = self.agents.get_mut(&host).expect("it has a turn");
+        let elapsed_s = now_s - agent.turned_s;
+        (agent.turned_s, agent.next_s) = (now_s, (agent.next_s + rules.period_s).max(now_s));
+        for &place in &self.out[host] {
+            let pair = &mut self.pairs[place];
+            let bytes = std::mem::take(&mut pair.sent_bytes);
+            let Some(allocator) = &mut pair.allocator else {
+                continue;
+            };
+            let guarantee_bps = agent
+                .sending
+                .guarantee_bps(pair.target, now_s)
+                .unwrap_or(pair.guarantee_bps);
+            if method != Method::Seawall {
+                pair.guarantee_bps = guarantee_bps;
+            }
+            let told = std::mem::take(&mut pair.told);
+            let feedback = Feedback {
+                rate_bps: bytes * 8.0 / elapsed_s.max(self.guarding.step_s),
+                lost_bytes: told.lost_bytes,
+                marked_bytes: told.marked_bytes,
+                bytes: told.bytes,
+            };
+            let limit_bps = allocator.feedback(now_s, &feedback, pair.guarantee_bps);
+            pair.limit = if method == Method::Static {
+                allocator.fallback_bps()
+            } else {
+                limit_bps
+            } / 8.0;
+            pair.used.held = Some(allocator.held(now_s));
+        }
+    }
+
+    /// Divides both hoses of a host and tells the other ends.
+    fn divide(&mut self, host: usize) {
+        let now_s = self.now_s;
+        let agent = self.agents.get_mut(&host).expect("it has a turn");
+        let Hose {
+            egress_bps,
+            ingress_bps,
+            ..
+        } = self.guarding.hoses[host];
+        if egress_bps > 0.0 && agent.sending.is_due(now_s) {
+            for share in agent.sending.partition(now_s) {
+                if self.guarding.method == Method::Seawall {
+                    let own = self.out[host]
+                        .iter()
+                        .find(|&&place| self.pairs[place].target == share.peer);
+                    if let Some(&place) = own {
+                        self.pairs[place].guarantee_bps = share.share_bps;
+                    }
+                }
+                self.offers.push((share.peer, End::Target, host, share.offer()));
+            }
+        }
+        if ingress_bps > 0.0 && agent.receiving.is_due(now_s) {
+            let shares = agent.receiving.partition(now_s);
+            self.offers.extend(
+                shares
+                    .iter()
+                    .map(|share| (share.peer, End::Source, host, share.offer())),
+            );
+        }
+        for (peer, end, from, offer) in self.offers.drain(..) {
+            if let Some(agent) = self.agents.get_mut(&peer) {
+                let hearing = match end {
+                    End::Source => &mut agent.sending,
+                    End::Target => &mut agent.receiving,
+                };
+                hearing.hear(from, now_s, offer);
+            }
+        }
+    }
+}

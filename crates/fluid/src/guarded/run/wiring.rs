@@ -1,0 +1,90 @@
+//! Ports, and the ways of pairs over them.
+
+use std::collections::BTreeMap;
+
+use super::super::hosts::Hose;
+use super::super::pair::Pair;
+use super::super::port::Port;
+use super::super::protection::Method;
+use super::Run;
+use crate::platform::LinkId;
+
+/// Ports that any way passes at most.
+const MOST_LEVELS: usize = 32;
+
+impl Run<'_> {
+    /// Pairs with their ways over ports.
+    pub(super) fn wire(&mut self) {
+        let flows = &self.workload.flows;
+        let mut places = BTreeMap::new();
+        let mut numbers: BTreeMap<(LinkId, usize), u32> = BTreeMap::new();
+        let mut route = Vec::new();
+        for flow in 0..flows.len() {
+            let (source, target) = (flows.source[flow] as usize, flows.target[flow] as usize);
+            let place = *places.entry((source, target)).or_insert(self.pairs.len());
+            self.pair_of.push(place);
+            if place < self.pairs.len() {
+                continue;
+            }
+            route.clear();
+            self.platform.route(source, target, place as u64, &mut route);
+            let limits = self.limits(source, target);
+            let rated = |link: &LinkId| (Some(*link), 0, self.platform.rate(*link).bytes_per_s());
+            let [sending, receiving] = limits.map(IntoIterator::into_iter);
+            let way: Vec<(Option<LinkId>, usize, f64)> =
+                sending.chain(route.iter().map(rated)).chain(receiving).collect();
+            let mut ports = Vec::with_capacity(way.len());
+            for (link, key, rate) in way {
+                if !rate.is_finite() || source == target {
+                    continue;
+                }
+                let next = self.ports.len() as u32;
+                let number = *numbers.entry((link.unwrap_or(LinkId(u64::MAX)), key)).or_insert(next);
+                if number == next {
+                    self.ports.push(Port::new(rate, &self.guarding.queues));
+                    self.links.push(link);
+                    self.levels.push(0);
+                }
+                ports.push(number);
+            }
+            self.pairs.push(Pair::new(source, target, ports));
+            self.out[source].push(place);
+            self.into[target].push(place);
+        }
+        for _ in 0..MOST_LEVELS {
+            for pair in &self.pairs {
+                for two in pair.route.windows(2) {
+                    let least = self.levels[two[0] as usize] + 1;
+                    let next = &mut self.levels[two[1] as usize];
+                    *next = (*next).max(least).min(MOST_LEVELS - 1);
+                }
+            }
+        }
+        self.level_count = self.levels.iter().max().map_or(0, |most| most + 1);
+        self.by_level = vec![Vec::new(); self.level_count];
+        for (port, &level) in self.levels.iter().enumerate() {
+            self.by_level[level].push(port as u32);
+        }
+    }
+
+    /// Limits of hosts and tenants on a way, as ports before and behind the network: a key and bytes a second.
+    fn limits(&self, source: usize, target: usize) -> [Vec<(Option<LinkId>, usize, f64)>; 2] {
+        let (hoses, tenants) = (self.guarding.hoses, self.guarding.tenants);
+        let of = |host: usize, side: usize, most: fn(&Hose) -> f64| {
+            let mut list = vec![(None, 4 * host + side, most(&hoses[host]) / 8.0)];
+            let own = tenants
+                .iter()
+                .enumerate()
+                .filter(|(_, tenant)| tenant.hosts.contains(&host));
+            list.extend(own.map(|(number, tenant)| (None, 4 * number + 2 + side, most(&tenant.hose) / 8.0)));
+            list
+        };
+        if self.guarding.method == Method::None {
+            return [Vec::new(), Vec::new()];
+        }
+        [
+            of(source, 0, |hose| hose.egress_limit_bps),
+            of(target, 1, |hose| hose.ingress_limit_bps),
+        ]
+    }
+}
