@@ -455,6 +455,7 @@ class _Rules(Protocol):
         max_latency: (source, target, seconds): the most that one way may take; an unknown one keeps no bound.
         max_hosts: (tasks, count): how many hosts they may use.
         max_price: prices of using each host, (N, N) of a byte, row = source, and the most of all together; or None.
+        quotas: (hosts, what each task needs, the most that tasks on these hosts may need together).
     """
 
     @property
@@ -467,6 +468,8 @@ class _Rules(Protocol):
     def max_hosts(self) -> Sequence[tuple[Sequence[int], int]]: ...
     @property
     def max_price(self) -> tuple[Sequence[float], _Floats, float] | None: ...
+    @property
+    def quotas(self) -> Sequence[tuple[Sequence[int], Sequence[int], int]]: ...
 
 _Link = tuple[str, int, int]
 """`pair`, source and target; `out` or `in` and the host; `up` or `down` and the group."""
@@ -782,6 +785,10 @@ class Compact:
     def limits(self) -> list[tuple[list[int], int]]:
         """Units with the number of hosts that they may use."""
 
+    @property
+    def quotas(self) -> list[tuple[list[int], list[int], int]]:
+        """Hosts, what each unit needs there, and the most that units on these hosts may need together."""
+
 class _Flows(Protocol):
     """F flows; every column is contiguous and read where it is.
 
@@ -871,6 +878,7 @@ class Platform:
         background: Sequence[_Background],
         until_s: float,
         seed: int,
+        accuracy: float = 0.0,
     ) -> Simulated:
         """Runs flows.
 
@@ -881,6 +889,7 @@ class Platform:
             background: traffic of others.
             until_s: stop here even if flows are left.
             seed: decides the background.
+            accuracy: by how much of itself a rate may be off; 0 = exact.
 
         Raises:
             ValueError: naming the first thing that makes no sense.

@@ -1,6 +1,6 @@
 //! Finish times of a flow list on racks of hosts: the counterpart of `benches/fluid/simgrid_flows.cpp`.
 //!
-//! usage: `flows FLOWS.csv RACKS HOST_BIT_PER_S UPLINK_BIT_PER_S [HOSTS] > FINISH.csv`
+//! usage: `flows FLOWS.csv RACKS HOST_BIT_PER_S UPLINK_BIT_PER_S [HOSTS [ACCURACY]] > FINISH.csv`
 
 use std::error::Error;
 use std::fs::File;
@@ -12,15 +12,22 @@ use gavotte_net::BitsPerSec;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [path, racks, host_bps, uplink_bps, rest @ ..] = &arguments[..] else {
-        return Err("usage: flows FLOWS.csv RACKS HOST_BIT_PER_S UPLINK_BIT_PER_S [HOSTS]".into());
+        return Err("usage: flows FLOWS.csv RACKS HOST_BIT_PER_S UPLINK_BIT_PER_S [HOSTS [ACCURACY]]".into());
     };
     let hosts = rest.first().map_or(Ok(1024), |hosts| hosts.parse())?;
+    let accuracy = rest.get(1).map_or(Ok(0.0), |share| share.parse())?;
     let rate = |text: &str| BitsPerSec::new(text.parse().unwrap_or(0.0)).ok_or("a rate must be above zero bit/s");
     let parts = TopologyParts::racks(hosts, racks.parse()?, rate(host_bps)?, rate(uplink_bps)?);
     let topology = Topology::new(parts)?;
     let names: Vec<&str> = topology.parts().hosts.iter().map(|host| host.name.as_str()).collect();
     let table = FlowTable::read(File::open(path)?, &names)?;
-    let outcome = simulate(&topology, &Workload::new(table.flows()))?;
+    let outcome = simulate(
+        &topology,
+        &Workload {
+            accuracy,
+            ..Workload::new(table.flows())
+        },
+    )?;
     let rows = table.id.iter().map(AsRef::as_ref).zip(outcome.finish_s);
     write_finish(io::stdout().lock(), rows)?;
 

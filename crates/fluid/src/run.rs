@@ -33,7 +33,7 @@ pub fn simulate(platform: &dyn Platform, workload: &Workload<'_>) -> Result<Outc
 /// [`FluidError`] naming the first flow that makes no sense.
 pub fn rates(platform: &dyn Platform, flows: Flows<'_>) -> Result<Vec<f64>, FluidError> {
     Workload::new(flows).check(platform.host_count())?;
-    let mut traffic = Traffic::new(platform);
+    let mut traffic = Traffic::new(platform, 0.0);
     let slots: Vec<Option<Slot>> = (0..flows.len())
         .map(|flow| traffic.start(&start_of(&flows, flow, flow as u32)))
         .collect();
@@ -111,7 +111,7 @@ impl<'a> Run<'a> {
         Self {
             workload,
             order,
-            traffic: Traffic::new(platform),
+            traffic: Traffic::new(platform, workload.accuracy),
             now_s: 0.0,
             due: BinaryHeap::with_capacity(count),
             flows,

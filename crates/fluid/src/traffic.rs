@@ -37,10 +37,10 @@ pub(crate) struct Traffic<'a> {
 }
 
 impl<'a> Traffic<'a> {
-    pub(crate) fn new(platform: &'a dyn Platform) -> Self {
+    pub(crate) fn new(platform: &'a dyn Platform, accuracy: f64) -> Self {
         Self {
             platform,
-            sharing: Sharing::default(),
+            sharing: Sharing::new(accuracy),
             links: Vec::new(),
             numbers: HashMap::new(),
             caps: HashMap::new(),

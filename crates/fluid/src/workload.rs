@@ -40,6 +40,8 @@ pub struct Workload<'a> {
     pub until_s: f64,
     /// Decides every random choice of the background.
     pub seed: u64,
+    /// By how much of itself the rate of a full link's flows may be off at any time, from 0 (exact) to 0.1.
+    pub accuracy: f64,
 }
 
 impl<'a> Workload<'a> {
@@ -51,6 +53,7 @@ impl<'a> Workload<'a> {
             background: &[],
             until_s: f64::INFINITY,
             seed: 0,
+            accuracy: 0.0,
         }
     }
 
@@ -62,6 +65,12 @@ impl<'a> Workload<'a> {
         for (number, background) in self.background.iter().enumerate() {
             background.check(number, hosts)?;
         }
+        check_value(
+            || "the accuracy".into(),
+            self.accuracy,
+            (0.0..=0.1).contains(&self.accuracy),
+            "from 0 to 0.1",
+        )?;
         check_value(
             || "the end of the simulation".into(),
             self.until_s,

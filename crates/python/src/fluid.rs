@@ -123,7 +123,7 @@ impl Platform {
 
     /// Runs flows.
     #[allow(clippy::too_many_arguments, reason = "keywords on the Python side")]
-    #[pyo3(signature = (flows, *, edges, phase, background, until_s, seed))]
+    #[pyo3(signature = (flows, *, edges, phase, background, until_s, seed, accuracy=0.0))]
     fn simulate(
         &self,
         py: Python<'_>,
@@ -133,6 +133,7 @@ impl Platform {
         background: Vec<BackgroundOf>,
         until_s: f64,
         seed: u64,
+        accuracy: f64,
     ) -> PyResult<Simulated> {
         let flows = flows.flows()?;
         let order = match (edges, phase) {
@@ -155,6 +156,7 @@ impl Platform {
             background: &background,
             until_s,
             seed,
+            accuracy,
         };
         let platform = &*self.inner;
         let outcome = py

@@ -97,6 +97,7 @@ def simulate(
     until_s: float = math.inf,
     payload_share: float = 1.0,
     seed: int = 0,
+    accuracy: float = 0.0,
 ) -> Simulation:
     """Runs flows over a network that they share max-min fairly.
 
@@ -116,6 +117,8 @@ def simulate(
         payload_share: share of a Topology's rates that carries the flows' bytes: 1 if they count as the rates do,
             `terms.goodput.GOODPUT_PER_WIRE` for TCP payload over wire rates. A Network's rates are goodput already.
         seed: decides the background and which of several equal paths a flow takes.
+        accuracy: by how much of itself a rate may be off at any time, at most 0.1; 0 = exact. With more, far fewer
+            rates change when a flow comes or goes, where thousands of links are full.
 
     Raises:
         GavotteError: naming what makes no sense.
@@ -138,6 +141,7 @@ def simulate(
             background=list(background),
             until_s=until_s,
             seed=seed,
+            accuracy=accuracy,
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise GavotteError(str(error)) from None

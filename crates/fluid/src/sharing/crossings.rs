@@ -3,6 +3,9 @@
 //! The solver never looks at the single flows of a link. All flows that one link (their *holder*) holds back have the
 //! same rate per weight, so for every other link it is enough to know their summed weight.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
 /// The flows on a link that another link holds back, together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
@@ -17,10 +20,12 @@ pub(super) struct Share {
 
 /// A link that flows of a holder cross.
 #[derive(Clone, Copy, Debug)]
-struct Crossing {
-    link: u32,
+pub(super) struct Crossing {
+    pub(super) link: u32,
     /// Where the link lists the holder.
     twin: u32,
+    /// As of the link's share.
+    pub(super) weight: f64,
     /// While the link is idle: it has room as long as the level of none of its holders passes the limit it gave them.
     limit: f64,
 }
@@ -35,6 +40,32 @@ pub(super) struct Crossings {
     busy: Vec<bool>,
     /// By holder: a lower bound of the limits among its idle crossings.
     guard: Vec<f64>,
+    /// By link and holder: where the link lists the holder. A link may have thousands.
+    places: HashMap<u64, u32, BuildHasherDefault<Spread>>,
+}
+
+/// Spreads numbers over a table: Fibonacci hashing (Knuth, volume 3, 6.4). Nobody chooses them to collide.
+#[derive(Clone, Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+}
+
+fn key(link: u32, holder: u32) -> u64 {
+    u64::from(link) << 32 | u64::from(holder)
 }
 
 impl Crossings {
@@ -52,8 +83,8 @@ impl Crossings {
     }
 
     /// The busy links that flows of `holder` cross.
-    pub(super) fn busy_links(&self, holder: u32) -> impl Iterator<Item = u32> + '_ {
-        self.crossed[1][holder as usize].iter().map(|crossing| crossing.link)
+    pub(super) fn busy_links(&self, holder: u32) -> &[Crossing] {
+        &self.crossed[1][holder as usize]
     }
 
     /// Whether `link` holds flows back.
@@ -67,11 +98,14 @@ impl Crossings {
             let share = &mut self.shares[link as usize][at];
             share.flows += 1;
             share.weight += weight;
+            let (twin, sum) = (share.twin as usize, share.weight);
+            self.crossed[usize::from(self.busy[link as usize])][holder as usize][twin].weight = sum;
             return;
         }
         let shares = &mut self.shares[link as usize];
         let list = &mut self.crossed[usize::from(self.busy[link as usize])][holder as usize];
         let (here, there) = (shares.len() as u32, list.len() as u32);
+        self.places.insert(key(link, holder), here);
         shares.push(Share {
             holder,
             twin: there,
@@ -81,6 +115,7 @@ impl Crossings {
         list.push(Crossing {
             link,
             twin: here,
+            weight,
             limit: f64::INFINITY,
         });
     }
@@ -93,12 +128,16 @@ impl Crossings {
         let share = &mut self.shares[link as usize][at];
         share.flows -= 1;
         share.weight -= weight;
+        let side = usize::from(self.busy[link as usize]);
         if share.flows > 0 {
+            let (twin, sum) = (share.twin as usize, share.weight);
+            self.crossed[side][holder as usize][twin].weight = sum;
             return;
         }
         let share = self.shares[link as usize].swap_remove(at);
-        let side = usize::from(self.busy[link as usize]);
+        self.places.remove(&key(link, holder));
         if let Some(moved) = self.shares[link as usize].get(at) {
+            self.places.insert(key(link, moved.holder), at as u32);
             self.crossed[side][moved.holder as usize][moved.twin as usize].twin = at as u32;
         }
         self.unlist(side, share);
@@ -143,9 +182,7 @@ impl Crossings {
     }
 
     fn find(&self, link: u32, holder: u32) -> Option<usize> {
-        self.shares[link as usize]
-            .iter()
-            .position(|share| share.holder == holder)
+        self.places.get(&key(link, holder)).map(|&at| at as usize)
     }
 
     fn turn(&mut self, link: u32, busy: bool) {
@@ -160,6 +197,7 @@ impl Crossings {
             list.push(Crossing {
                 link,
                 twin: at as u32,
+                weight: share.weight,
                 limit: f64::INFINITY,
             });
         }

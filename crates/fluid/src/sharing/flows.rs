@@ -129,6 +129,7 @@ impl Sharing {
             self.crossings.wake(holder);
             self.links[at].busy_since_s = self.now_s;
             self.links[at].at_s = self.now_s;
+            self.sum(holder);
         }
         self.sync(holder);
         let flow = &mut self.flows[slot as usize];
@@ -139,6 +140,9 @@ impl Sharing {
         self.weight[at] += flow.weight;
         for &link in flow.path.iter().filter(|&&link| link != holder) {
             self.crossings.add(link, holder, flow.weight);
+            self.used[link as usize] += flow.weight * self.level[at];
+            self.changes[link as usize] += 1;
+            self.top[link as usize] = self.top[link as usize].max(self.level[at]);
         }
     }
 
@@ -151,6 +155,8 @@ impl Sharing {
         flow.sent = (flow.sent + flow.weight * (self.links[at].clock - flow.mark)).clamp(0.0, flow.bytes);
         for &link in flow.path.iter().filter(|&&link| link != holder) {
             self.crossings.subtract(link, holder, flow.weight);
+            self.used[link as usize] -= flow.weight * self.level[at];
+            self.changes[link as usize] += 1;
         }
         self.weight[at] -= flow.weight;
         self.links[at].held.remove(slot, &mut self.places);

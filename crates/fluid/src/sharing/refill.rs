@@ -93,5 +93,45 @@ mod tests {
             let (a, b) = (one.next_s(), other.next_s());
             prop_assert!(a.zip(b).is_none_or(|(a, b)| (a - b).abs() <= 1e-9 * a), "{a:?} is not {b:?}");
         }
+
+        #[test]
+        fn what_is_nearly_right_is_off_by_the_accuracy_at_most(
+            accuracy in prop_oneof![Just(0.0), 1e-4_f64..0.1],
+            steps in prop::collection::vec((prop::sample::subsequence(vec![0, 1, 2, 3, 4], 1..=4), 1_u8..4, any::<u16>()), 1..150),
+        ) {
+            let mut sharing = Sharing::new(accuracy);
+            for rate in RATES {
+                sharing.add_link(rate);
+            }
+            let mut slots: Vec<Slot> = Vec::new();
+            for (step, (path, weight, choice)) in steps.into_iter().enumerate() {
+                sharing.advance(step as f64 * 1e-3);
+                if choice % 3 == 0 && !slots.is_empty() {
+                    sharing.stop(slots.swap_remove(choice as usize % slots.len()));
+                } else {
+                    slots.push(sharing.start(&path, f64::from(weight), 1e9, 0));
+                }
+                sharing.settle();
+                let (mut used, mut top) = ([0.0; 5], [0.0_f64; 5]);
+                for &slot in &slots {
+                    let flow = &sharing.flows[slot as usize];
+                    for &link in &flow.path {
+                        used[link as usize] += sharing.flow_rate(slot);
+                        top[link as usize] = top[link as usize].max(sharing.level[flow.holder as usize]);
+                    }
+                }
+                let slack = 1.0 + accuracy + 1e-9;
+                for (link, &rate) in RATES.iter().enumerate() {
+                    prop_assert!(used[link] <= rate * slack, "link {link} carries {} of {rate}", used[link]);
+                    if sharing.crossings.is_busy(link as Index) {
+                        let level = sharing.level[link];
+                        prop_assert!(used[link] * slack >= rate, "link {link} is full with {} of {rate}", used[link]);
+                        prop_assert!(top[link] <= level * slack * slack, "{} passes level {level}", top[link]);
+                        let own = sharing.used[link] + level * sharing.weight[link];
+                        prop_assert!((own - used[link]).abs() <= 1e-9 * rate, "{own} is not {}", used[link]);
+                    }
+                }
+            }
+        }
     }
 }
