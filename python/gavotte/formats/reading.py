@@ -43,13 +43,13 @@ MAX_TEXT_BYTES = 1 << 30
 class Written(BaseModel):
     """Base of what people write: an unknown key is a mistake."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 class Emitted(BaseModel):
     """Base of what machines write: an unknown key comes from a newer version and is ignored."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 Model = TypeVar("Model", bound=BaseModel)

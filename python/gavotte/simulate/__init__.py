@@ -1,13 +1,19 @@
 """Says when flows finish on a network that they share max-min fairly: Topology or Network and flows in, times out."""
 
-from gavotte.simulate.advancing import Advance, Underway
-from gavotte.simulate.background import parse_on_off, parse_poisson
-from gavotte.simulate.flows import Background, Flows, read_flows, write_finish
-from gavotte.simulate.guarded import PROTECTIONS, GuardedSimulation, HostGuard, PairGuard, simulate_guarded
-from gavotte.simulate.placement import PlacementSimulation, replay_placement, simulate_placement
-from gavotte.simulate.platform import host_names, read_platform
-from gavotte.simulate.roundtrips import tcp_weights
-from gavotte.simulate.simulating import LinkUse, Simulation, rates, simulate
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gavotte.simulate.advancing import Advance, Underway
+    from gavotte.simulate.background import parse_on_off, parse_poisson
+    from gavotte.simulate.flows import Background, Flows, read_flows, write_finish
+    from gavotte.simulate.guarded import PROTECTIONS, GuardedSimulation, HostGuard, PairGuard, simulate_guarded
+    from gavotte.simulate.placement import PlacementSimulation, replay_placement, simulate_placement
+    from gavotte.simulate.platform import host_names, read_platform
+    from gavotte.simulate.roundtrips import tcp_weights
+    from gavotte.simulate.simulating import LinkUse, Simulation, rates, simulate
 
 __all__ = [
     "PROTECTIONS",
@@ -34,3 +40,22 @@ __all__ = [
     "tcp_weights",
     "write_finish",
 ]
+
+_HOMES = {
+    "advancing": ("Advance", "Underway"),
+    "background": ("parse_on_off", "parse_poisson"),
+    "flows": ("Background", "Flows", "read_flows", "write_finish"),
+    "guarded": ("PROTECTIONS", "GuardedSimulation", "HostGuard", "PairGuard", "simulate_guarded"),
+    "placement": ("PlacementSimulation", "replay_placement", "simulate_placement"),
+    "platform": ("host_names", "read_platform"),
+    "roundtrips": ("tcp_weights",),
+    "simulating": ("LinkUse", "Simulation", "rates", "simulate"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a name's module on first use: a list of flows needs neither Placements nor guarantees."""
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"gavotte.simulate.{home}"), name)
+    raise AttributeError(f"module 'gavotte.simulate' has no attribute {name!r}")
