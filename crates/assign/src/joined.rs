@@ -78,7 +78,12 @@ impl Problem {
             let needs = tasks.iter().map(|&task| self.tasks[task].stores);
             needs.fold(Stores::default(), Stores::plus)
         };
+        let quota = |needs: &Vec<u64>| {
+            let sum = |tasks: &Vec<usize>| tasks.iter().fold(0_u64, |sum, &task| sum.saturating_add(needs[task]));
+            members.iter().map(sum).collect()
+        };
         Units {
+            quotas: self.rules.quotas.iter().map(|each| quota(&each.needs)).collect(),
             cores: members
                 .iter()
                 .map(|tasks| tasks.iter().map(|&task| self.cores[task].nanos()).sum())

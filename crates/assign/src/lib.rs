@@ -49,7 +49,7 @@ pub use policies::{policies, policy};
 pub use policy::Policy;
 pub use problem::{Assignment, Problem};
 pub use room::Room;
-pub use rules::{MaxHosts, MaxLatency, MaxPrice, Rules};
+pub use rules::{MaxHosts, MaxLatency, MaxPrice, Quota, Rules};
 pub use search::{DEFAULT_STEPS, Found, Search};
 pub use stores::{Stores, UNLIMITED_BYTES};
 pub use units::{Edge, Units};

@@ -17,6 +17,7 @@ pub(crate) struct Packing<'a> {
     pub(crate) units: &'a Units,
     free_cores: Vec<u64>,
     free_stores: Vec<Stores>,
+    free_quotas: Vec<u64>,
     host_of: Vec<usize>,
     on: Vec<Vec<usize>>,
     /// Position of each unit in its host's list.
@@ -40,6 +41,7 @@ impl<'a> Packing<'a> {
                 .map(|host| Cores::offered(host.cpus).nanos())
                 .collect(),
             free_stores: problem.capacity.iter().map(|host| host.stores).collect(),
+            free_quotas: problem.rules.quotas.iter().map(|quota| quota.most).collect(),
             host_of: vec![NOWHERE; units.len()],
             on: vec![Vec::new(); hosts],
             position: vec![0; units.len()],
@@ -82,6 +84,9 @@ impl<'a> Packing<'a> {
         units.cores[unit] <= self.free_cores[host]
             && units.stores[unit].within(self.free_stores[host])
             && units.allows(unit, host)
+            && self.problem.quotas_of[host]
+                .iter()
+                .all(|&quota| units.quotas[quota][unit] <= self.free_quotas[quota])
             && units.apart[unit]
                 .iter()
                 .all(|&other| other != unit && self.host_of[other] != host)
@@ -110,6 +115,9 @@ impl<'a> Packing<'a> {
         debug_assert!(self.fits(unit, host) && self.host_of[unit] == NOWHERE);
         self.free_cores[host] -= self.units.cores[unit];
         self.free_stores[host] = self.free_stores[host].less(self.units.stores[unit]);
+        for &quota in &self.problem.quotas_of[host] {
+            self.free_quotas[quota] -= self.units.quotas[quota][unit];
+        }
         self.host_of[unit] = host;
         self.position[unit] = self.on[host].len();
         self.on[host].push(unit);
@@ -124,6 +132,9 @@ impl<'a> Packing<'a> {
         let host = self.host_of[unit];
         self.free_cores[host] += self.units.cores[unit];
         self.free_stores[host] = self.free_stores[host].more(self.units.stores[unit]);
+        for &quota in &self.problem.quotas_of[host] {
+            self.free_quotas[quota] += self.units.quotas[quota][unit];
+        }
         self.host_of[unit] = NOWHERE;
         let position = self.position[unit];
         self.on[host].swap_remove(position);

@@ -28,6 +28,8 @@ pub struct Problem {
     /// Each phase that occurs, in ascending order, with its part of `by_phase`.
     pub(crate) phases: Vec<(u32, Range<usize>)>,
     pub(crate) rules: Rules,
+    /// By host: the quotas that it counts for.
+    pub(crate) quotas_of: Vec<Vec<usize>>,
     pub(crate) load: Vec<Load>,
     /// `load` by links: position of the phase, index of the link, bytes; ascending.
     pub(crate) base: Vec<(usize, usize, u64)>,
@@ -56,6 +58,12 @@ impl Problem {
             .collect();
         let cores = tasks.iter().map(|task| Cores::needed(task.cpus)).collect();
         let (by_phase, phases) = split_phases(&transfers);
+        let mut quotas_of = vec![Vec::new(); capacity.len()];
+        for (number, quota) in rules.quotas.iter().enumerate() {
+            for &host in &quota.hosts {
+                quotas_of[host].push(number);
+            }
+        }
         let mut problem = Self {
             tasks,
             transfers,
@@ -66,6 +74,7 @@ impl Problem {
             by_phase,
             phases,
             rules,
+            quotas_of,
             load,
             base: Vec::new(),
             units: Units::default(),

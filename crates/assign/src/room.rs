@@ -11,6 +11,8 @@ pub struct Room<'a> {
     problem: &'a Problem,
     cores: Vec<u64>,
     stores: Vec<Stores>,
+    /// By quota.
+    quotas: Vec<u64>,
 }
 
 impl<'a> Room<'a> {
@@ -24,6 +26,7 @@ impl<'a> Room<'a> {
                 .map(|host| Cores::offered(host.cpus).nanos())
                 .collect(),
             stores: problem.capacity.iter().map(|host| host.stores).collect(),
+            quotas: problem.rules.quotas.iter().map(|quota| quota.most).collect(),
         }
     }
 
@@ -32,6 +35,14 @@ impl<'a> Room<'a> {
         self.problem.cores[task].nanos() <= self.cores[host]
             && self.problem.tasks[task].stores.within(self.stores[host])
             && self.problem.allows(task, host)
+            && self.within_quotas(host, |needs| needs[task])
+    }
+
+    fn within_quotas(&self, host: usize, need: impl Fn(&[u64]) -> u64) -> bool {
+        let quotas = self.problem.quotas_of[host].iter();
+        quotas
+            .into_iter()
+            .all(|&quota| need(&self.problem.rules.quotas[quota].needs) <= self.quotas[quota])
     }
 
     /// Whether two different tasks may run on `host` and find room there together.
@@ -41,6 +52,7 @@ impl<'a> Room<'a> {
             && self.problem.allows(other, host)
             && self.problem.cores[other].nanos() <= self.cores[host] - self.problem.cores[one].nanos()
             && b.stores.within(self.stores[host].less(a.stores))
+            && self.within_quotas(host, |needs| needs[one].saturating_add(needs[other]))
     }
 
     /// Books `task` on `host`; it must fit there.
@@ -48,6 +60,9 @@ impl<'a> Room<'a> {
         debug_assert!(self.fits(task, host));
         self.cores[host] -= self.problem.cores[task].nanos();
         self.stores[host] = self.stores[host].less(self.problem.tasks[task].stores);
+        for &quota in &self.problem.quotas_of[host] {
+            self.quotas[quota] -= self.problem.rules.quotas[quota].needs[task];
+        }
     }
 
     /// The first host where `task` fits.

@@ -1,6 +1,6 @@
 //! What a placement must keep besides room: tasks apart, tasks together, latencies, numbers of hosts.
 
-use gavotte_net::check_index;
+use gavotte_net::{check_index, check_length};
 
 use crate::error::ProblemError;
 
@@ -22,6 +22,17 @@ pub struct MaxHosts {
     pub tasks: Vec<usize>,
     /// How many hosts they may use at most.
     pub most: usize,
+}
+
+/// What tasks on some hosts may need together: of a link that carries what is guaranteed to all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Indices of the hosts.
+    pub hosts: Vec<usize>,
+    /// What each task needs, by task.
+    pub needs: Vec<u64>,
+    /// The most that tasks on these hosts may need together.
+    pub most: u64,
 }
 
 /// What a placement may cost.
@@ -55,6 +66,8 @@ pub struct Rules {
     pub max_hosts: Vec<MaxHosts>,
     /// A bound on the price of the whole placement.
     pub max_price: Option<MaxPrice>,
+    /// Sets of hosts with a bound on what their tasks need.
+    pub quotas: Vec<Quota>,
 }
 
 impl Rules {
@@ -71,6 +84,11 @@ impl Rules {
         }
         for limit in &self.max_hosts {
             limit.tasks.iter().try_for_each(|&task| known(task, "max_hosts"))?;
+        }
+        for quota in &self.quotas {
+            check_length("the needs of a quota", quota.needs.len(), tasks)?;
+            let known = |&host: &usize| check_index(|| "a host of a quota".into(), host, hosts);
+            quota.hosts.iter().try_for_each(known)?;
         }
         if let Some(price) = &self.max_price {
             let shaped = price.host.len() == hosts && price.per_byte.len() == hosts * hosts;

@@ -52,6 +52,8 @@ pub struct Units {
     pub apart: Vec<Vec<usize>>,
     /// For each limit on hosts, its units and the most hosts.
     pub limits: Vec<(Vec<usize>, usize)>,
+    /// For each quota, what each unit needs of it.
+    pub quotas: Vec<Vec<u64>>,
     pub(crate) halves: Vec<Vec<Half>>,
     pub(crate) near: Vec<Vec<Near>>,
     pub(crate) limits_of: Vec<Vec<usize>>,

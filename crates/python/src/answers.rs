@@ -106,6 +106,7 @@ pub(crate) struct Compact {
     apart: Vec<(usize, usize)>,
     latencies: Vec<(usize, usize, f64)>,
     limits: Vec<(Vec<usize>, usize)>,
+    quotas: Vec<(Vec<usize>, Vec<u64>, u64)>,
 }
 
 impl Compact {
@@ -136,6 +137,13 @@ impl Compact {
             apart: units.apart.iter().enumerate().flat_map(pairs).collect(),
             latencies: units.latencies().collect(),
             limits: units.limits.clone(),
+            quotas: problem
+                .rules()
+                .quotas
+                .iter()
+                .zip(&units.quotas)
+                .map(|(quota, needs)| (quota.hosts.clone(), needs.clone(), quota.most))
+                .collect(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gavotte_assign::{
-    Assignment, Capacity, Load, MaxHosts, MaxLatency, MaxPrice, Parts, Rules, Search, Stores, Task, Transfer,
+    Assignment, Capacity, Load, MaxHosts, MaxLatency, MaxPrice, Parts, Quota, Rules, Search, Stores, Task, Transfer,
 };
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -112,6 +112,7 @@ struct RulesOf<'py> {
     max_latency: Vec<(usize, usize, f64)>,
     max_hosts: Vec<(Vec<usize>, usize)>,
     max_price: Option<(Vec<f64>, PyReadonlyArray2<'py, f64>, f64)>,
+    quotas: Vec<(Vec<usize>, Vec<u64>, u64)>,
 }
 
 impl From<RulesOf<'_>> for Rules {
@@ -135,6 +136,11 @@ impl From<RulesOf<'_>> for Rules {
                 per_byte: per_byte.as_array().iter().copied().collect(),
                 most,
             }),
+            quotas: rules
+                .quotas
+                .into_iter()
+                .map(|(hosts, needs, most)| Quota { hosts, needs, most })
+                .collect(),
         }
     }
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +15,10 @@ from gavotte.errors import GavotteError
 from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
-    from gavotte.place import Answer, Explanation, Running
+    from gavotte.formats.app import App
+    from gavotte.formats.guarantee import Guarantee
+    from gavotte.formats.network import Network
+    from gavotte.place import Answer, Explanation, Quota, Running
 
 USELESS_GAP = 0.95
 """A bound below a twentieth of the time found says nothing."""
@@ -94,6 +98,22 @@ def place(
         float | None,
         typer.Option("--max-price", help="Spend at most so much on hosts and bytes.", min=0, metavar="USD"),
     ] = None,
+    guarantee: Annotated[
+        Path | None,
+        typer.Option(
+            "--guarantee",
+            help="Bandwidth that tasks are to have; `host` names a task. No link gets more than it can guarantee.",
+            metavar="G.guarantee.toml",
+        ),
+    ] = None,
+    hosts_guarantee: Annotated[
+        Path | None,
+        typer.Option(
+            "--hosts-guarantee",
+            help="With --guarantee: write what each host is to have, for `gavotte guarantee apply`.",
+            metavar="H.guarantee.toml",
+        ),
+    ] = None,
     goal: Annotated[
         str,
         typer.Option(
@@ -127,8 +147,10 @@ def place(
 ) -> None:
     """Decide which task runs on which host, so that the application finishes soonest."""
     from gavotte.formats.app import read_app
+    from gavotte.formats.guarantee import read_guarantee, write_guarantee
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import write_placement
+    from gavotte.guarantee import on_hosts
     from gavotte.place import PlacementLimits, decide, latency_s, select_hosts, spend, twice_counted, worst_case, worth
     from gavotte.place import explain as reason
 
@@ -152,6 +174,9 @@ def place(
         ],
     )
 
+    if hosts_guarantee is not None and guarantee is None:
+        raise typer.BadParameter("--hosts-guarantee needs --guarantee")
+    wanted = None if guarantee is None else read_guarantee(guarantee)
     with searching(time_limit) as watch:
 
         def under(limits: PlacementLimits, limit_s: float) -> Answer:
@@ -170,7 +195,7 @@ def place(
                 watch=watch,
             )
 
-        limited = PlacementLimits(max_hosts, max_price)
+        limited = PlacementLimits(max_hosts, max_price, quotas=_quotas(wanted, net, loaded))
         answer = spend(net, loaded, goal, within, under, limited, limit_s=time_limit, repeatable=repeatable)
     result = answer.placement.model_copy(update={"elapsed_s": 0.0} if untimed else {})
     gain = None
@@ -183,6 +208,8 @@ def place(
         explanation = reason(net, loaded, result, sharing=sharing, running=there, allowed=allowed, limits=answer.limits)
     if output is not None:
         write_placement(output, result)
+    if wanted is not None and hosts_guarantee is not None:
+        write_guarantee(hosts_guarantee, on_hosts(wanted, result.assignment))
     if answer.interrupted:
         note("interrupted: this is the best placement found until then")
     elif answer.stopped:
@@ -231,6 +258,17 @@ def place(
         note(f"wrote {output}")
     if answer.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def _quotas(wanted: Guarantee | None, network: Network, apps: Sequence[App]) -> tuple[Quota, ...]:
+    """What links have for guarantees of tasks, as bounds on the placement."""
+    from gavotte.guarantee import rooms
+    from gavotte.place import Quota, task_keys
+
+    if wanted is None:
+        return ()
+    found = rooms(wanted, network, list(task_keys(apps)))
+    return tuple(Quota(each.link, each.hosts, each.needs_bps, each.most_bps, each.sends) for each in found)
 
 
 def _emit_explanation(found: Explanation) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
+import tomli_w
 from pydantic import Field, model_validator
 
 from gavotte.formats.names import MOST_HOSTS, HostName, Label, check_known, check_unique
 from gavotte.formats.rates import Rate, format_rate
-from gavotte.formats.reading import Written, parse_toml, problem, read_noun
+from gavotte.formats.reading import Written, parse_toml, problem, read_noun, write_text
 
 FORMAT = "gavotte/guarantee/1"
 
@@ -134,6 +135,14 @@ def _check_limits(entry: HostGuarantee | Tenant, field: str) -> None:
                 "raise the limit, or lower the guarantee",
                 field=f"{field}.{direction}_limit",
             )
+
+
+def write_guarantee(path: str | Path, guarantee: Guarantee) -> None:
+    """Writes a `*.guarantee.toml`; rates in whole bit/s."""
+    content = guarantee.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    for entry in [*content["guarantee"], *content.get("tenant", [])]:
+        entry |= {key: f"{rate:.0f}bit" for key, rate in entry.items() if isinstance(rate, float)}
+    write_text(path, tomli_w.dumps(content))
 
 
 def read_guarantee(path: str | Path) -> Guarantee:

@@ -12,6 +12,7 @@ from gavotte.guarantee.applying import (
     status,
 )
 from gavotte.guarantee.exposition import prometheus
+from gavotte.guarantee.placing import LinkRoom, on_hosts, rooms
 from gavotte.guarantee.planning import Admission, LinkSum, plan
 
 __all__ = [
@@ -20,12 +21,15 @@ __all__ = [
     "HostKept",
     "HostState",
     "Kept",
+    "LinkRoom",
     "LinkSum",
     "PairState",
     "apply",
     "check_hosts",
     "clear",
+    "on_hosts",
     "plan",
     "prometheus",
+    "rooms",
     "status",
 ]

@@ -88,9 +88,9 @@ def _links(guarantee: Guarantee, network: Network) -> Iterator[tuple[str, float 
     alone = {(way, host): _sum_bps(guarantee, way, {host}) for way in DIRECTIONS for host in guarantee.hosts}
     for (way, host), sum_bps in alone.items():
         yield f"{way} of {host}", getattr(at[host], f"{way}_bps"), sum_bps, {host}
-    members = _members(network)
+    inside_of = members(network)
     for group in network.groups:
-        inside = members[group.name]
+        inside = inside_of[group.name]
         for word, rate_bps, direction in (("up", group.up_bps, "egress"), ("down", group.down_bps, "ingress")):
             yield f"{word} link of {group.name}", rate_bps, _sum_bps(guarantee, direction, inside), inside
     index = {name: place for place, name in enumerate(network.names)}
@@ -112,7 +112,7 @@ def _sum_bps(guarantee: Guarantee, direction: str, inside: Collection[str]) -> f
     return sum_bps
 
 
-def _members(network: Network) -> dict[str, set[str]]:
+def members(network: Network) -> dict[str, set[str]]:
     """Of each group: its hosts and those of the groups below it."""
     inside: dict[str, set[str]] = {group.name: set() for group in network.groups}
     parents = {group.name: group.parent for group in network.groups}

@@ -1,8 +1,9 @@
 """Decides which task runs on which host: Network and Apps in, Placement out."""
 
-from gavotte.place.columns import Instance, PlacementLimits, build_instance
+from gavotte.place.columns import Instance, PlacementLimits, Quota, build_instance
 from gavotte.place.constraints import latency_s
 from gavotte.place.explaining import Explanation, Relocation, explain
+from gavotte.place.merge import task_keys
 from gavotte.place.methods import METHODS
 from gavotte.place.placing import Answer, decide, evaluate, place
 from gavotte.place.robust import worst_case
@@ -18,6 +19,7 @@ __all__ = [
     "Explanation",
     "Instance",
     "PlacementLimits",
+    "Quota",
     "Relocation",
     "Running",
     "Worth",
@@ -29,6 +31,7 @@ __all__ = [
     "place",
     "select_hosts",
     "spend",
+    "task_keys",
     "twice_counted",
     "worst_case",
     "worth",

@@ -5,7 +5,8 @@ A host of unknown memory or storage becomes one where it is unlimited.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,6 +62,7 @@ class _Rules:
     max_latency: list[tuple[int, int, float]]
     max_hosts: list[tuple[list[int], int]]
     max_price: tuple[list[float], _Floats, float] | None
+    quotas: list[tuple[list[int], list[int], int]]
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,25 @@ class Instance:
 
 
 @dataclass(frozen=True)
+class Quota:
+    """What tasks on some hosts may need of a link together.
+
+    Attributes:
+        link: in words: `egress of vm3`, `up link of rack1`.
+        hosts: names of those that the link serves.
+        needs_bps: task key to what the task needs of it; others need nothing.
+        most_bps: what it has for all of them.
+        sends: whether it is what they send over, not what they receive over.
+    """
+
+    link: str
+    hosts: Sequence[str]
+    needs_bps: Mapping[str, float]
+    most_bps: float
+    sends: bool
+
+
+@dataclass(frozen=True)
 class PlacementLimits:
     """Bounds on a whole placement, whatever its applications ask for.
 
@@ -96,11 +117,13 @@ class PlacementLimits:
         max_hosts: hosts used at most.
         max_price_usd: price of hosts and bytes, at most.
         max_latency_s: one way between any two tasks that exchange bytes, at most; an unknown latency keeps no bound.
+        quotas: what tasks may need of links.
     """
 
     max_hosts: int | None = None
     max_price_usd: float | None = None
     max_latency_s: float | None = None
+    quotas: tuple[Quota, ...] = ()
 
 
 NO_LIMITS = PlacementLimits()
@@ -136,6 +159,7 @@ def build_instance(
     rows = loads(network, running)
     transfers = _transfers(apps, task_at)
     rules = _rules(apps, task_at, limits, prices(network, limits))
+    rules.quotas.extend(_quotas(network, names, limits.quotas))
     tasks, room = _tasks(network, apps, names, task_at, allowed or {}), _room(network, running)
 
     def even() -> _core.Problem:
@@ -182,7 +206,7 @@ def _rules(
     limits: PlacementLimits,
     max_price: tuple[list[float], _Floats, float] | None,
 ) -> _Rules:
-    rules = _Rules([], [], [], [], max_price)
+    rules = _Rules([], [], [], [], max_price, [])
     if limits.max_hosts is not None:
         rules.max_hosts.append((list(task_at.values()), limits.max_hosts))
     if limits.max_latency_s is not None:
@@ -199,6 +223,16 @@ def _rules(
             tasks = [task_at[task_key(app, task.name, apps)] for task in app.task]
             rules.max_hosts.append((tasks, given.max_hosts))
     return rules
+
+
+def _quotas(
+    network: Network, names: Sequence[str], quotas: Sequence[Quota]
+) -> Iterator[tuple[list[int], list[int], int]]:
+    """Hosts, needs of all tasks in whole bit/s, and the most of each quota; what must fit is rounded up."""
+    host_at = {name: index for index, name in enumerate(network.names)}
+    for quota in quotas:
+        needs = [math.ceil(quota.needs_bps.get(name, 0.0)) for name in names]
+        yield [host_at[host] for host in quota.hosts], needs, math.floor(quota.most_bps)
 
 
 def _tasks(

@@ -7,15 +7,16 @@ assumptions, and then by leaving out one after the other.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
-from gavotte.formats.rates import format_bytes
-from gavotte.place.columns import NO_LIMITS, PlacementLimits, build_instance, prices
-from gavotte.place.exact.compact import PRICE_TICKS, keep_room, places, price_terms
+from gavotte.formats.rates import format_bytes, format_rate
+from gavotte.place.columns import NO_LIMITS, PlacementLimits, Quota, build_instance, prices
+from gavotte.place.exact.compact import PRICE_TICKS, keep_room, places, price_terms, quota_terms
 from gavotte.place.exact.cpsat import CHILD, parameters
 from gavotte.place.exact.solver import Solver
 from gavotte.place.exact.text import Literal, Model, negated
@@ -58,6 +59,34 @@ def check_sums(network: Network, apps: Sequence[App], running: Sequence[Running]
                 f"no placement exists: {len(tasks)} tasks need {format_bytes(need)} of {what} and "
                 f"{len(network.hosts)} hosts have {format_bytes(sum(offered) - sum(taken))}",
                 hint=f"add hosts, or lower `{key}` of the tasks",
+            )
+
+
+def check_quotas(quotas: Sequence[Quota]) -> None:
+    """Refuses at once what asks more of links than all of them have, or of one host more than any has.
+
+    Raises:
+        InfeasibleError: naming the link.
+    """
+    hosts = {host for quota in quotas for host in quota.hosts}
+    for sends in (True, False):
+        single = [quota for quota in quotas if quota.sends is sends and len(quota.hosts) == 1]
+        if not single or {quota.hosts[0] for quota in single} != hosts:
+            continue
+        widest = max(single, key=lambda quota: quota.most_bps)
+        task, most_bps = max(widest.needs_bps.items(), key=lambda item: item[1])
+        if most_bps > widest.most_bps * (1 + 1e-9):
+            raise InfeasibleError(
+                f"no placement exists: task `{task}` is to have {format_rate(most_bps)}, and the widest link of a "
+                f"host, the {widest.link}, can guarantee {format_rate(widest.most_bps)}",
+                hint="lower its guarantee, or add a host with a wider link",
+            )
+        need_bps, room_bps = sum(widest.needs_bps.values()), sum(quota.most_bps for quota in single)
+        if need_bps > room_bps * (1 + 1e-9):
+            raise InfeasibleError(
+                f"no placement exists: tasks are to have {format_rate(need_bps)} together, and the links of all hosts, "
+                f"of which the {widest.link} is the widest, can guarantee {format_rate(room_bps)}",
+                hint="lower the guarantees, or add hosts",
             )
 
 
@@ -148,6 +177,13 @@ def _model(
                     for n, there in ends[1].items():
                         if m != n and not _near(network.latency_s[index[m]][index[n]], limits.max_latency_s):
                             model.clause([negated(kept), negated(here), negated(there)])
+    index = {name: m for m, name in enumerate(names)}
+    for quota in limits.quotas:
+        needs = [math.ceil(quota.needs_bps.get(task, 0.0)) for task in instance.tasks]
+        kept = model.boolean()
+        demands[kept] = f"what the {quota.link} can guarantee ({format_rate(quota.most_bps)})"
+        terms = quota_terms(literals, [index[host] for host in quota.hosts], needs)
+        model.linear(terms, most=math.floor(quota.most_bps), only_if=kept)
     max_price = prices(network, limits)
     if max_price is not None:
         kept = model.boolean()

@@ -13,6 +13,7 @@ from itertools import combinations, pairwise
 from gavotte.errors import InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
+from gavotte.formats.rates import format_rate
 from gavotte.place.columns import NO_LIMITS, PlacementLimits, price_list
 from gavotte.place.merge import task_key
 
@@ -54,6 +55,16 @@ def check_constraints(
         raise InfeasibleError(
             f"{method} costs {price:.6g} USD, more than {limits.max_price_usd:.6g} USD", hint="use --method auto"
         )
+
+    for quota in limits.quotas:
+        there = [task for task, host in assignment.items() if host in quota.hosts]
+        need_bps = sum(quota.needs_bps.get(task, 0.0) for task in there)
+        if need_bps > quota.most_bps * (1 + 1e-9):
+            raise InfeasibleError(
+                f"{method} puts tasks with {format_rate(need_bps)} behind the {quota.link}, which can guarantee "
+                f"{format_rate(quota.most_bps)}",
+                hint="use --method auto",
+            )
 
 
 def price_usd(network: Network, apps: Sequence[App], assignment: Mapping[str, str]) -> float:

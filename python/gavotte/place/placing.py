@@ -19,7 +19,7 @@ from gavotte.formats.network import Network, Sharing
 from gavotte.formats.placement import Placement
 from gavotte.formats.rates import format_bytes, format_rate
 from gavotte.place.columns import NO_LIMITS, Instance, PlacementLimits, build_instance
-from gavotte.place.conflict import check_sums, find_conflict
+from gavotte.place.conflict import check_quotas, check_sums, find_conflict
 from gavotte.place.constraints import check_constraints, price_usd
 from gavotte.place.exact.cpsat import PROVEN
 from gavotte.place.merge import check_apps
@@ -159,6 +159,7 @@ def decide(
     effort = Effort(time_limit_s, seed, threads or default_threads(), repeatable, watch)
     instance = _instance(network, apps, sharing, allowed, running, limits)
     check_sums(network, apps, running)
+    check_quotas(limits.quotas)
     start_s = clock()
     try:
         outcome = run_method(instance, method, effort)

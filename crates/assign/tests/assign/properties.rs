@@ -98,6 +98,7 @@ fn rules(tasks: usize) -> impl Strategy<Value = Rules> {
         max_latency,
         max_hosts,
         max_price: None,
+        quotas: Vec::new(),
     })
 }
 

@@ -95,7 +95,7 @@ def places(instance: Instance, model: Model) -> list[dict[int, Literal]]:
 
 
 def keep_room(instance: Instance, model: Model, at: Sequence[dict[int, Literal]]) -> None:
-    """No host holds more than its cores, memory and storage."""
+    """No host holds more than its cores, memory and storage, and no link is asked for more than its quota."""
     compact = instance.core.compact()
     resources = (
         (compact.nano_cores, compact.host_nano_cores),
@@ -108,6 +108,14 @@ def keep_room(instance: Instance, model: Model, at: Sequence[dict[int, Literal]]
             terms = [(need // step, at[unit][host]) for unit, need in enumerate(needs) if need and host in at[unit]]
             if offered != UNLIMITED_BYTES and sum(need for need, _ in terms) > offered // step:
                 model.linear(terms, most=offered // step)
+    for hosts, needs, most in compact.quotas:
+        model.linear(quota_terms(at, hosts, needs), most=most)
+
+
+def quota_terms(at: Sequence[dict[int, Literal]], hosts: Sequence[int], needs: Sequence[int]) -> list[tuple[int, int]]:
+    """Terms whose sum is what units on these hosts need."""
+    pairs = ((need, at[unit].get(host)) for unit, need in enumerate(needs) if need for host in hosts)
+    return [(need, literal) for need, literal in pairs if literal is not None]
 
 
 def keep_rules(instance: Instance, model: Model, at: Sequence[dict[int, Literal]]) -> None:

@@ -114,6 +114,16 @@ class _Program:
                 ]
                 if wanted and offered != UNLIMITED_BYTES:
                     self.rows.append((-math.inf, offered / whole, [(column, need / whole) for column, need in wanted]))
+        for hosts, needs, most in compact.quotas:
+            whole = max(most, 1)
+            terms = [
+                (self.at[unit][host], need / whole)
+                for unit, need in enumerate(needs)
+                for host in hosts
+                if need and host in self.at[unit]
+            ]
+            if terms:
+                self.rows.append((-math.inf, most / whole, terms))
 
     def _rules(self) -> None:
         compact, at = self.compact, self.at
