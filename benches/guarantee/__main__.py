@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from benches.guarantee import lab, simulated
 from benches.machine import machine
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5, help="runs of everything")
     parser.add_argument("--seed", type=int, default=0, help="of the first run; the others follow it")
     parser.add_argument("--seconds", type=float, default=12.0, help="of each run, the first three not counted")
+    parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
     parser.add_argument("--senders", type=int, nargs="+", default=[1, 10, 50, 150, 300])
     asked = parser.parse_args()
     print(f"machine: {machine()}\nseeds: {asked.seed} to {asked.seed + asked.seeds - 1}")
