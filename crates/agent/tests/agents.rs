@@ -108,6 +108,7 @@ async fn a_failed_probe_is_told_and_the_schedule_goes_on() {
         flows: 1,
         congestion: "none-such".into(),
         bin_s: 0.0,
+        copy: true,
         engine: 0,
     });
     let senseless = Kind::BurstTrain(BurstTrain::default());

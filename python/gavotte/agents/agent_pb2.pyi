@@ -279,18 +279,20 @@ class BurstTrain(_message.Message):
     def __init__(self, bursts: _Optional[int] = ..., packets: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., gap_s: _Optional[float] = ...) -> None: ...
 
 class Bulk(_message.Message):
-    __slots__ = ("seconds", "flows", "congestion", "bin_s", "engine")
+    __slots__ = ("seconds", "flows", "congestion", "bin_s", "engine", "copy")
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     FLOWS_FIELD_NUMBER: _ClassVar[int]
     CONGESTION_FIELD_NUMBER: _ClassVar[int]
     BIN_S_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
+    COPY_FIELD_NUMBER: _ClassVar[int]
     seconds: float
     flows: int
     congestion: str
     bin_s: float
     engine: BulkEngine
-    def __init__(self, seconds: _Optional[float] = ..., flows: _Optional[int] = ..., congestion: _Optional[str] = ..., bin_s: _Optional[float] = ..., engine: _Optional[_Union[BulkEngine, str]] = ...) -> None: ...
+    copy: bool
+    def __init__(self, seconds: _Optional[float] = ..., flows: _Optional[int] = ..., congestion: _Optional[str] = ..., bin_s: _Optional[float] = ..., engine: _Optional[_Union[BulkEngine, str]] = ..., copy: bool = ...) -> None: ...
 
 class GatedTrain(_message.Message):
     __slots__ = ("payload_bytes", "max_bytes", "max_seconds", "hold_s", "keep_trace")
@@ -493,7 +495,7 @@ class EchoResult(_message.Message):
     def __init__(self, seconds: _Optional[float] = ...) -> None: ...
 
 class FlowResult(_message.Message):
-    __slots__ = ("bytes", "seconds", "bin_bytes", "retransmits", "rtt_s", "congestion", "cwnd_bytes", "min_rtt_s", "delivery_rate_bps")
+    __slots__ = ("bytes", "seconds", "bin_bytes", "retransmits", "rtt_s", "congestion", "cwnd_bytes", "min_rtt_s", "delivery_rate_bps", "started_s")
     BYTES_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     BIN_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -503,6 +505,7 @@ class FlowResult(_message.Message):
     CWND_BYTES_FIELD_NUMBER: _ClassVar[int]
     MIN_RTT_S_FIELD_NUMBER: _ClassVar[int]
     DELIVERY_RATE_BPS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_S_FIELD_NUMBER: _ClassVar[int]
     bytes: int
     seconds: float
     bin_bytes: _containers.RepeatedScalarFieldContainer[int]
@@ -512,7 +515,8 @@ class FlowResult(_message.Message):
     cwnd_bytes: int
     min_rtt_s: float
     delivery_rate_bps: float
-    def __init__(self, bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., bin_bytes: _Optional[_Iterable[int]] = ..., retransmits: _Optional[int] = ..., rtt_s: _Optional[float] = ..., congestion: _Optional[str] = ..., cwnd_bytes: _Optional[int] = ..., min_rtt_s: _Optional[float] = ..., delivery_rate_bps: _Optional[float] = ...) -> None: ...
+    started_s: float
+    def __init__(self, bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., bin_bytes: _Optional[_Iterable[int]] = ..., retransmits: _Optional[int] = ..., rtt_s: _Optional[float] = ..., congestion: _Optional[str] = ..., cwnd_bytes: _Optional[int] = ..., min_rtt_s: _Optional[float] = ..., delivery_rate_bps: _Optional[float] = ..., started_s: _Optional[float] = ...) -> None: ...
 
 class BulkResult(_message.Message):
     __slots__ = ("goodput_bps", "flows")

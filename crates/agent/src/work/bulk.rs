@@ -36,6 +36,7 @@ pub struct Spec {
     flows: u32,
     congestion: String,
     bin_s: f64,
+    copy: bool,
 }
 
 impl Spec {
@@ -64,6 +65,7 @@ impl Spec {
             flows: bulk.flows.max(1),
             congestion: bulk.congestion.clone(),
             bin_s: bulk.bin_s,
+            copy: bulk.copy,
         })
     }
 
@@ -130,6 +132,7 @@ impl Ask for Spec {
         }
         results.sort_by_key(|(index, _)| *index);
         let (flows, cpus): (Vec<_>, Vec<_>) = results.into_iter().map(|(_, told)| told).unzip();
+        let flows = since_the_first(flows);
         // All flows watched the same cores at the same time.
         reply.receiver_cpu = cpus.into_iter().flatten().reduce(f64::max);
         reply.result = Some(probe_reply::Result::Bulk(sum(flows)));
@@ -144,7 +147,7 @@ impl Answer for Spec {
         // The stream begins when all flows of the probe have said hello, which takes a while.
         let limit = ping::LIMIT + self.time + TAIL;
         let meter = Meter::start();
-        let receiving = stream::receive(&visit.guest.connection.stream, None, self.bin_s);
+        let receiving = stream::receive_all(&visit.guest.connection.stream, self.bin_s, self.copy);
         let counter = within("receive the stream", limit, receiving).await?;
         let report = Report {
             cpu: meter.share(),
@@ -177,14 +180,27 @@ async fn flow(
         cwnd_bytes: info.cwnd_bytes,
         min_rtt_s: info.min_rtt_s,
         delivery_rate_bps: info.delivery_rate_bps,
+        // By the receiver's clock, until all of them are known.
+        started_s: report.first_s,
     };
     Ok((result, report.cpu))
 }
 
-/// All bytes over the longest flow's time.
+/// Has starts count from the first of all.
+fn since_the_first(mut flows: Vec<FlowResult>) -> Vec<FlowResult> {
+    let first = flows.iter().map(|flow| flow.started_s).fold(f64::INFINITY, f64::min);
+    for flow in &mut flows {
+        flow.started_s -= first;
+    }
+    flows
+}
+
+/// All bytes over the time from the first to the last of any flow. One that starts late ends late, too: ten flows over the
+/// longest one's own time made 4 % more of a link than it has.
 fn sum(flows: Vec<FlowResult>) -> BulkResult {
     let bytes: u64 = flows.iter().map(|flow| flow.bytes).sum();
-    let seconds = flows.iter().map(|flow| flow.seconds).fold(0.0, f64::max);
+    let ends = flows.iter().map(|flow| flow.started_s + flow.seconds);
+    let seconds = ends.fold(0.0, f64::max);
     let goodput_bps = if seconds > 0.0 {
         8.0 * bytes as f64 / seconds
     } else {
@@ -204,6 +220,7 @@ mod tests {
             congestion: String::new(),
             bin_s: 0.01,
             engine: 0,
+            copy: false,
         }
     }
 
@@ -221,14 +238,17 @@ mod tests {
     }
 
     #[test]
-    fn goodput_is_over_the_longest_flow() {
-        let flow = |bytes, seconds| FlowResult {
+    fn goodput_is_from_the_first_byte_of_any_flow_to_the_last() {
+        let flow = |bytes, started_s, seconds| FlowResult {
             bytes,
             seconds,
+            started_s,
             ..FlowResult::default()
         };
-        let total = sum(vec![flow(1000, 1.0), flow(3000, 2.0)]);
-        assert!((total.goodput_bps - 16_000.0).abs() < 1e-6);
-        assert!(sum(vec![flow(0, 0.0)]).goodput_bps.abs() < f64::EPSILON);
+        let total = |flows| sum(since_the_first(flows)).goodput_bps;
+        assert!((total(vec![flow(1000, 7.0, 1.0), flow(3000, 7.0, 2.0)]) - 16_000.0).abs() < 1e-6);
+        // The second starts half a second late, and ends so.
+        assert!((total(vec![flow(3000, 7.0, 2.0), flow(2000, 7.5, 2.0)]) - 16_000.0).abs() < 1e-6);
+        assert!(total(vec![flow(0, 0.0, 0.0)]).abs() < f64::EPSILON);
     }
 }

@@ -295,6 +295,7 @@ pub(crate) fn bulk(seconds: f64, flows: u32) -> Kind {
         flows,
         congestion: "reno".into(),
         bin_s: 0.01,
+        copy: false,
         engine: 0,
     })
 }
