@@ -164,6 +164,52 @@ def test_results_of_osmef(tmp_path: Path) -> None:
     assert "btc: has no connections" in wrong.stderr
 
 
+SUMMARY = {
+    "vm2": {
+        "vm2:m0": [{"cpu_time": "400", "wall_time_start": "1407911289100", "bytes": "1000000", "time_elapsed": "900"}]
+    },
+    "vm3": {
+        "vm3:m1": [{"cpu_time": "500", "wall_time_start": "1407911289100", "bytes": "3000000", "time_elapsed": "1900"}]
+    },
+    "vm1": {
+        "vm1:r0": [
+            {"cpu_time": "250", "wall_time_start": "1407911289000", "bytes": "1000000", "time_elapsed": "1000"},
+            {"cpu_time": "750", "wall_time_start": "1407911289000", "bytes": "3000000", "time_elapsed": "2000"},
+        ]
+    },
+}
+"""Two mappers and a reducer with a thread for each, as the `summary.json` of 2014 have them without threads' names."""
+
+
+def test_results_of_osmefs_later_experiments(tmp_path: Path) -> None:
+    folders = [tmp_path / "incast" / f"incast_2-140791128{number}" for number in (9, 8)]
+    for number, folder in enumerate(folders):
+        folder.mkdir(parents=True)
+        shifted = json.dumps(SUMMARY).replace("14079112890", f"1407911{289 - number}0")
+        (folder / "summary.json").write_text(shifted)
+    done = gavotte("campaign", "import", *(each / "summary.json" for each in folders), "-o", tmp_path / "o.jsonl")
+    assert done.returncode == 0, done.stderr
+    first, second = read_samples(tmp_path / "o.jsonl")
+    assert (first.scenario, first.repetition, second.repetition) == ("incast_2", 0, 1)
+    assert first.time_s < second.time_s == 1407911289
+    assert (second.source, second.target, second.connections, second.seconds) == ("vm2,vm3", "vm1", 2, 2.0)
+    assert second.value == pytest.approx(16e6)
+    assert second.connection_bps == [8e6, 12e6]
+    assert second.metrics["receiver_cpu"].value == 0.5
+    report = gavotte("campaign", "report", tmp_path / "o.jsonl", "-o", tmp_path / "o.md")
+    assert report.returncode == 0, report.stderr
+    damaged = folders[0] / "summary.json"
+    for said, says in (
+        ('{"vm1": {"vm1:r0": [{"bytes": "1"}]}}', "vm1.vm1:r0[0]: lacks one of bytes"),
+        ('{"vm1": {"vm1:r0": []}}', "has no mapper and reducer"),
+        ('{"vm1": {"vm1:x0": []}}', "is neither a mapper nor a reducer"),
+    ):
+        damaged.write_text(said)
+        wrong = gavotte("campaign", "import", damaged, "-o", tmp_path / "p.jsonl")
+        assert wrong.returncode == 1
+        assert says in wrong.stderr
+
+
 def test_a_parquet_table_has_a_row_for_each_value(tmp_path: Path) -> None:
     from gavotte.campaign import write_parquet
 

@@ -1,4 +1,8 @@
-"""Reads the result files that OSMeF's authors published (github.com/bigfootproject/OSMEF, `output/`), one run each."""
+"""Reads the result files that OSMeF's authors published (github.com/bigfootproject/OSMEF), one run each.
+
+Those of the paper are in `output/`: what nuttcp said of each connection. Those of 2014, `experiments/*/*/summary.json`,
+say what each thread of their own senders and receivers, a shuffle's mappers and reducers, had sent or received by when.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,8 @@ from gavotte.formats.names import label_of
 from gavotte.formats.reading import parse_json, read_text
 from gavotte.formats.record import Quantity, Sample
 
-HINT = "name a result file of OSMeF, such as output/paper/localhost/1374576551_BTC.json"
+HINT = "name a result file of OSMeF, such as output/paper/localhost/1374576551_BTC.json or a summary.json"
+SUMMARY = "summary.json"
 LATEST_S = 2.5e11
 DISTANCES = {"localhost": 0, "vm_to_vm_1": 0, "vm_to_vm_2": 2, "vm_to_vm_3": 4, "vm_to_vm_4": 4}
 """As the authors' own plot of Fig. 3 places them; the others' are not told."""
@@ -34,20 +39,22 @@ def read_osmef(paths: Sequence[str | Path], name: str = "osmef") -> list[Sample]
     """
     taken: dict[tuple[str, int], int] = defaultdict(int)
     samples = []
-    told = sorted(((_read(Path(path)), Path(path)) for path in paths), key=lambda each: (each[0]["time"], str(each[1])))
-    for content, path in told:
-        scenario = label_of(path.absolute().parent.name)
-        connections = len(content["btc"])
-        repetition = taken[scenario, connections]
-        taken[scenario, connections] += 1
-        samples.append(_sample(content, path, name, scenario, repetition))
+    told = [_read(Path(path), name) for path in paths]
+    for each in sorted(told, key=lambda each: (each.time_s, each.sample)):
+        repetition = taken[each.scenario, each.connections]
+        taken[each.scenario, each.connections] += 1
+        samples.append(each.model_copy(update={"repetition": repetition}))
     return samples
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, name: str) -> Sample:
     content = parse_json(read_text(path), str(path))
     if not isinstance(content, dict):
         raise FormatError(str(path), "", "is not a result of OSMeF", HINT)
+    return _shuffle(content, path, name) if path.name == SUMMARY else _sample(_sound(content, path), path, name)
+
+
+def _sound(content: dict[str, Any], path: Path) -> dict[str, Any]:
     if not isinstance(content.get("btc"), dict) or not content["btc"]:
         raise FormatError(str(path), "btc", "has no connections", HINT)
     time_s = content.get("time")
@@ -60,7 +67,8 @@ def _read(path: Path) -> dict[str, Any]:
     return content
 
 
-def _sample(content: dict[str, Any], path: Path, name: str, scenario: str, repetition: int) -> Sample:
+def _sample(content: dict[str, Any], path: Path, name: str) -> Sample:
+    scenario = label_of(path.absolute().parent.name)
     connections = content["btc"]
 
     def column(side: str, key: str) -> list[float]:
@@ -86,7 +94,7 @@ def _sample(content: dict[str, Any], path: Path, name: str, scenario: str, repet
     return Sample(
         campaign=name,
         scenario=scenario,
-        repetition=repetition,
+        repetition=0,
         sample=f"{scenario}/{path.stem}",
         metric=METRIC,
         value=sum(rates_bps),
@@ -105,6 +113,71 @@ def _sample(content: dict[str, Any], path: Path, name: str, scenario: str, repet
             "osmef": {"name": content.get("name"), "type": content.get("type")},
         },
     )
+
+
+def _shuffle(content: dict[str, Any], path: Path, name: str) -> Sample:
+    """A summary of 2014; its folder is named after its experiment and the time, and stands in one of its scenario.
+
+    A receiver's threads count: from the first that waited to the last that was done, since senders' clocks are others.
+    """
+    threads: dict[str, list[dict[str, float]]] = {"m": [], "r": []}
+    ends: dict[str, set[str]] = {"m": set(), "r": set()}
+    for machine, workers in content.items():
+        for worker, told in workers.items() if isinstance(workers, dict) else ():
+            side = worker.rpartition(":")[2][:1]
+            if side not in threads or not isinstance(told, list):
+                raise FormatError(str(path), f"{machine}.{worker}", "is neither a mapper nor a reducer", HINT)
+            for index, each in enumerate(told):
+                found = _thread(each)
+                if found is None:
+                    lacks = "lacks one of bytes, time_elapsed, wall_time_start and cpu_time"
+                    raise FormatError(str(path), f"{machine}.{worker}[{index}]", lacks, HINT)
+                threads[side].append(found)
+                ends[side].add(machine)
+    if not threads["m"] or not threads["r"]:
+        raise FormatError(str(path), "", "has no mapper and reducer", HINT)
+    came = threads["r"]
+    begin_s = min(each["start_s"] for each in came)
+    seconds = max(each["start_s"] + each["seconds"] for each in came) - begin_s
+    rates_bps = [8 * each["bytes"] / each["seconds"] for each in came]
+    busy = {side: sum(each["cpu_s"] for each in each_side) / seconds for side, each_side in threads.items()}
+    metrics = {
+        "jain": Quantity(value=jain(rates_bps)),
+        "connection_bps": Quantity(value=sum(rates_bps) / len(rates_bps), unit="bit/s"),
+        "distance": Quantity(value=0 if ends["m"] == ends["r"] and len(ends["m"]) == 1 else None, unit="edges"),
+        "sender_cpu": Quantity(value=busy["m"], unit="cores"),
+        "receiver_cpu": Quantity(value=busy["r"], unit="cores"),
+    }
+    folder = path.absolute().parent
+    return Sample(
+        campaign=name,
+        scenario=label_of(re.sub(r"-\d+$", "", folder.name)),
+        repetition=0,
+        sample=f"{label_of(folder.parent.name)}/{label_of(folder.name)}",
+        metric=METRIC,
+        value=8 * sum(each["bytes"] for each in came) / seconds,
+        unit="bit/s",
+        time_s=begin_s,
+        source=",".join(sorted(ends["m"])),
+        target=",".join(sorted(ends["r"])),
+        connections=len(came),
+        engine="osmef",
+        seconds=seconds,
+        connection_bps=rates_bps,
+        metrics=metrics,
+        metadata={"driver": "osmef", "osmef": {"senders": len(threads["m"]), "receivers": len(came)}},
+    )
+
+
+def _thread(told: object) -> dict[str, float] | None:
+    """One thread's account in bytes and seconds; OSMeF wrote texts, and times in milliseconds."""
+    if not isinstance(told, dict):
+        return None
+    numbers = [_number(told.get(key)) for key in ("bytes", "time_elapsed", "wall_time_start", "cpu_time")]
+    size, elapsed_ms, start_ms, cpu_ms = numbers
+    if size is None or not elapsed_ms or start_ms is None or cpu_ms is None or start_ms / 1e3 > LATEST_S:
+        return None
+    return {"bytes": size, "seconds": elapsed_ms / 1e3, "start_s": start_ms / 1e3, "cpu_s": cpu_ms / 1e3}
 
 
 def _state(state: dict[str, Any]) -> dict[str, Any]:
