@@ -133,6 +133,7 @@ def test_every_kind_of_scenario(tmp_path: Path) -> None:
             if sample.engine != "nuttcp":  # which tells of the sum alone
                 assert len(sample.connection_bps) == sample.connections * pairs.get(sample.scenario, 1)
                 assert 0 < (sample.metrics["jain"].value or 0) <= 1.0000001
+            assert sample.metadata["congestion_used"] == "cubic", sample.engine
             for side in ("before", "after"):
                 accounts = sample.metadata[side]
                 assert set(accounts) == {*sample.source.split(","), *sample.target.split(",")}

@@ -15,6 +15,7 @@ from tests.shell import gavotte
 from gavotte.campaign import check_budget, plan, write_samples
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.campaign import read_campaign
+from gavotte.formats.topology import read_topology
 
 STUDY = """format = "gavotte/campaign/1"
 name = "distance"
@@ -167,7 +168,8 @@ def test_a_driver_takes_its_own_keys_only() -> None:
 
 def test_a_file_of_another_campaign_is_not_gone_on_with_and_a_whole_one_needs_no_endpoints(tmp_path: Path) -> None:
     path = write(tmp_path)
-    planned = plan(read_campaign(path))
+    topology = tmp_path / "cloud.topology.toml"
+    planned = plan(read_campaign(path), topology=read_topology(topology))
     output = tmp_path / "r.jsonl"
     whole = [
         sample(
@@ -176,13 +178,16 @@ def test_a_file_of_another_campaign_is_not_gone_on_with_and_a_whole_one_needs_no
         for each in planned.samples
     ]
     write_samples(output, [each.model_copy(update={"metadata": {"plan": planned.digest}}) for each in whole])
-    (tmp_path / "cloud.topology.toml").write_text(CLOUD.replace("vm1", "vm9"))  # no lab of it could be measured in
     done = gavotte("campaign", "run", path, "-o", output, "--resume", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["skipped"] == 80
-    path.write_text(path.read_text().replace("seconds = 2.0", "seconds = 3.0"))
-    wrong = gavotte("campaign", "run", path, "-o", output, "--resume")
-    assert wrong.returncode == 1
-    assert "is not of this campaign file" in wrong.stderr
+    for file, old, new in ((topology, "vm1", "vm9"), (path, "seconds = 2.0", "seconds = 3.0")):
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new))
+        wrong = gavotte("campaign", "run", path, "-o", output, "--resume")
+        assert wrong.returncode == 1
+        assert "is not of this campaign file" in wrong.stderr
+        file.write_text(text)
     fresh = gavotte("campaign", "run", path, "-o", output)
     assert "holds samples already" in fresh.stderr

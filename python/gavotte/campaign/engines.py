@@ -7,7 +7,7 @@ import math
 import re
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -44,6 +44,7 @@ class Job:
         connections: of each pair.
         seconds: how long.
         congestion: TCP congestion control.
+        copy: whether agents copy what they receive, as other programs do.
         background: traffic beside it.
         addresses: host to where others reach it, where that is not as the inventory says.
     """
@@ -52,6 +53,7 @@ class Job:
     connections: int
     seconds: float
     congestion: str
+    copy: bool
     background: Sequence[Background] = ()
     addresses: Mapping[str, str] = field(default_factory=dict)
 
@@ -75,6 +77,7 @@ class Sent:
         rtt_idle_s: RTT before.
         sender_cpu: busy share of the senders' cores, 0 to 1, the largest.
         receiver_cpu: the same of the receivers.
+        congestion: the congestion control of the sending sockets; empty = not told.
         beside: other runs that moved bytes meanwhile.
     """
 
@@ -86,6 +89,7 @@ class Sent:
     rtt_idle_s: float | None = None
     sender_cpu: float | None = None
     receiver_cpu: float | None = None
+    congestion: str = ""
     beside: list[str] = field(default_factory=list)
 
 
@@ -147,7 +151,9 @@ def _by_agents(endpoints: Endpoints, job: Job) -> Sent:
     bin_s = sending_s / BINS
 
     def probe(connections: int, seconds: float) -> pb.Probe:
-        return pb.Probe(bulk=pb.Bulk(seconds=seconds, flows=connections, congestion=job.congestion, bin_s=bin_s))
+        return pb.Probe(
+            bulk=pb.Bulk(seconds=seconds, flows=connections, congestion=job.congestion, bin_s=bin_s, copy=job.copy)
+        )
 
     steps = [Step(source, target, probe(job.connections, sending_s)) for source, target in job.pairs]
     longer_s = sending_s + BACKGROUND_SPARE_S
@@ -177,6 +183,7 @@ def _by_agents(endpoints: Endpoints, job: Job) -> Sent:
         rtt_idle_s=sum(idle) / len(idle) if idle else None,
         sender_cpu=max((reply.sender_cpu for reply in replies if reply.HasField("sender_cpu")), default=None),
         receiver_cpu=max((reply.receiver_cpu for reply in replies if reply.HasField("receiver_cpu")), default=None),
+        congestion=_one_of(flow.congestion for flow in flows),
         beside=beside,
     )
 
@@ -197,14 +204,16 @@ def together(replies: Sequence[pb.ProbeReply], bin_s: float, least_s: float) -> 
         AgentError: when that was less than `least_s`.
     """
     ends = [reply.started_s + reply.seconds for reply in replies]
-    begins = [end - max(flow.seconds for flow in reply.bulk.flows) for end, reply in zip(ends, replies, strict=True)]
+    spans = [max(flow.started_s + flow.seconds for flow in reply.bulk.flows) for reply in replies]
+    begins = [end - span for end, span in zip(ends, spans, strict=True)]
     begin, end = max(begins), min(ends)
     if end - begin < least_s:
         raise AgentError(f"all senders sent together for {max(0.0, end - begin):.2f} s only, not {least_s:g} s")
     rates = []
     for first, reply in zip(begins, replies, strict=True):
         for flow in reply.bulk.flows:
-            size = _until(flow, end - first, bin_s) - _until(flow, begin - first, bin_s)
+            start = first + flow.started_s
+            size = _until(flow, end - start, bin_s) - _until(flow, begin - start, bin_s)
             rates.append(8 * size / (end - begin))
     return rates, sum(rates)
 
@@ -216,6 +225,11 @@ def _until(flow: pb.FlowResult, time_s: float, bin_s: float) -> float:
     wide_s = min(bin_s, flow.seconds - at * bin_s)
     part = (time_s - at * bin_s) / wide_s if wide_s > 0 else 1.0
     return sum(flow.bin_bytes[:at]) + flow.bin_bytes[at] * min(1.0, part)
+
+
+def _one_of(told: Iterable[str]) -> str:
+    """What all say, or each of what they say."""
+    return ",".join(sorted(set(told) - {""}))
 
 
 def _binned(flows: Sequence[Sequence[int]], bin_s: float) -> list[float]:
@@ -239,6 +253,7 @@ def _by_programs(endpoints: Endpoints, engine: str, job: Job, running: ExitStack
         # nuttcp takes a data port for each of its connections.
         port += 2 + connections
     clients = [(_started(endpoints, source, words, beside_s, running), counted) for source, words, counted in tests]
+    used = _asked_congestion(endpoints, *job.pairs[0], job, seconds) if engine == "nuttcp" else ""
     told = []
     end = time.monotonic() + beside_s + PROGRAM_SPARE_S
     for client, counted in clients:
@@ -248,7 +263,15 @@ def _by_programs(endpoints: Endpoints, engine: str, job: Job, running: ExitStack
             raise AgentError(f"{engine} does not end") from None
         if counted:
             told.append(read_iperf3(out, err) if engine == "iperf3" else read_nuttcp(out, err))
-    return joined(told)
+    sent = joined(told)
+    return replace(sent, congestion=used) if used else sent
+
+
+def _asked_congestion(endpoints: Endpoints, source: str, target: str, job: Job, seconds: float) -> str:
+    """The congestion control of a pair's open connections, as `ss` on the sender tells it; empty where it does not."""
+    address = LOOPBACK if source == target else job.addresses.get(target, endpoints.address(target))
+    script = f"sleep {min(1.0, seconds / 2):g}; ss -tinH state established dst '{address}'"
+    return _one_of(re.findall(r"^\s+(\w+) wscale", endpoints.ask(source, script), re.MULTILINE))
 
 
 def _serve(endpoints: Endpoints, engine: str, host: str, port: int, seconds: float, running: ExitStack) -> None:
@@ -322,6 +345,7 @@ def read_iperf3(out: str, err: str = "") -> Sent:
             rtt_loaded_s=sum(rtts) / len(rtts) if rtts else None,
             sender_cpu=cpu["host_total"] / 100 if "host_total" in cpu else None,
             receiver_cpu=cpu["remote_total"] / 100 if "remote_total" in cpu else None,
+            congestion=str(end.get("sender_tcp_congestion", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         said = (err.strip().splitlines() or [f"{type(error).__name__} in what it printed"])[-1]

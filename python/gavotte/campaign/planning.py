@@ -11,6 +11,7 @@ from typing import Any
 from gavotte.errors import GavotteError
 from gavotte.formats.campaign import Background, Campaign, Scenario
 from gavotte.formats.rates import format_bytes
+from gavotte.formats.topology import Topology
 
 PLAN_FORMAT = "gavotte/campaign-plan/1"
 
@@ -105,13 +106,19 @@ class Plan:
         }
 
 
-def plan(campaign: Campaign, *, rate_bps: Callable[[str, str], float | None] | None = None) -> Plan:
+def plan(
+    campaign: Campaign,
+    *,
+    topology: Topology | None = None,
+    rate_bps: Callable[[str, str], float | None] | None = None,
+) -> Plan:
     """Lays out a campaign.
 
     The order follows a hash of seed and sample, so that it is the same everywhere and for ever.
 
     Args:
         campaign: what to measure.
+        topology: of the lab that it is measured in; a lab of another one is another campaign.
         rate_bps: the rate of a path in bit/s, as far as known, for the estimate.
 
     Raises:
@@ -140,7 +147,7 @@ def plan(campaign: Campaign, *, rate_bps: Callable[[str, str], float | None] | N
 
     seconds, size = cost([each for each in ordered if not each.optional])
     most_seconds, most_size = cost(ordered)
-    return Plan(campaign, tuple(ordered), digest(campaign), seconds, size, most_seconds, most_size)
+    return Plan(campaign, tuple(ordered), digest(campaign, topology), seconds, size, most_seconds, most_size)
 
 
 def check_budget(planned: Plan, *, seconds: float | None, size_bytes: int | None) -> None:
@@ -162,9 +169,11 @@ def check_budget(planned: Plan, *, seconds: float | None, size_bytes: int | None
         )
 
 
-def digest(campaign: Campaign) -> str:
-    """Tells campaigns apart by what they say; where their files and those they name lie does not matter."""
+def digest(campaign: Campaign, topology: Topology | None = None) -> str:
+    """Tells campaigns apart by what they and their topologies say; where their files lie does not matter."""
     said = campaign.model_dump(mode="json", exclude={"driver": {"topology", "hosts"}, "budget": True})
+    if topology is not None:
+        said["topology"] = topology.model_dump(mode="json")
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -114,7 +114,7 @@ def _check_same(journal: Journal, plan: Plan, path: str | Path) -> None:
         if sample.metadata.get("plan") != plan.digest or sample.sample not in known:
             raise GavotteError(
                 f"{path}: `{sample.sample}` is not of this campaign file",
-                hint="the file was changed since; write to another one",
+                hint="it or its topology was changed since; write to another file",
             )
 
 
@@ -181,6 +181,7 @@ class _Work:
             connections=planned.connections,
             seconds=planned.seconds,
             congestion=campaign.congestion,
+            copy=campaign.copy_received,
             background=background_of(campaign, planned.scenario),
         )
         ends = list(dict.fromkeys(end for pair in planned.pairs for end in pair))
@@ -203,6 +204,8 @@ class _Work:
             "seed": campaign.seed,
             "driver": campaign.driver.kind,
             "congestion": campaign.congestion,
+            "congestion_used": congestion_used(sent, [before[source] for source, _ in planned.pairs]),
+            "copy_received": campaign.copy_received,
             "before": before,
             "after": after,
             "versions": self._told_versions(endpoints, planned.engine, ends[0]),
@@ -258,6 +261,12 @@ def states(endpoints: Endpoints, hosts: Sequence[str]) -> dict[str, State]:
     """What hosts tell of themselves now, all asked at once."""
     with ThreadPoolExecutor(min(AT_ONCE, len(hosts))) as pool:
         return dict(zip(hosts, pool.map(lambda host: read_state(endpoints.ask(host, SCRIPT)), hosts), strict=True))
+
+
+def congestion_used(sent: Sent, senders: Sequence[State]) -> str:
+    """The congestion control of the sockets; where an engine does not tell, its host's default is what it takes."""
+    defaults = {str(state["congestion"]) for state in senders if "congestion" in state}
+    return sent.congestion or ",".join(sorted(defaults))
 
 
 def sample_interval(sent: Sent) -> tuple[float | None, float | None]:

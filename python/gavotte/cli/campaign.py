@@ -118,7 +118,7 @@ def _planned(asked: Campaign) -> Plan:
     if asked.driver.topology is None:
         return plan(asked)
     topology = read_topology(asked.driver.topology)
-    return plan(asked, rate_bps=lambda a, b: topology_rate_bps(topology, asked.driver.tenant, a, b))
+    return plan(asked, topology=topology, rate_bps=lambda a, b: topology_rate_bps(topology, asked.driver.tenant, a, b))
 
 
 def _tell_cost(planned: Plan) -> None:

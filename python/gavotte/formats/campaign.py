@@ -288,6 +288,7 @@ class Campaign(Written):
         seconds: how long each sample sends.
         engine: who sends and counts: Gavotte's agents (`own`), iperf3 or nuttcp.
         congestion: TCP congestion control of every connection.
+        copy_received: whether agents copy what they receive, as other programs do, or have the kernel drop it.
         assumed_rate: of a path, to estimate bytes by where nothing says more.
         driver: who makes the endpoints.
         flavour: what endpoints may use of processors.
@@ -304,6 +305,7 @@ class Campaign(Written):
     seconds: Annotated[float, Field(gt=0, le=3600)] = 2.0
     engine: Engine = "own"
     congestion: Annotated[str, Field(pattern=r"^[a-z0-9_-]{1,15}$")] = "cubic"
+    copy_received: bool = True
     assumed_rate: Rate = 10e9
     driver: Driver
     flavour: Annotated[list[Flavour], Field(max_length=100)] = []

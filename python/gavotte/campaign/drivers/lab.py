@@ -53,6 +53,8 @@ class LabEndpoints(Endpoints):
         addresses = {host.name: host.address for host in base.host}
         if self._driver.tenants:
             self._part(addresses)
+        if "nuttcp" in {scenario.engine or campaign.engine for scenario in campaign.scenario}:
+            self._pin(campaign.congestion)
         if any(scenario.flavours for scenario in campaign.scenario):
             self._groups = Groups()
             for host in self.inventory.host:
@@ -175,6 +177,15 @@ class LabEndpoints(Endpoints):
                 self._shell(host, f"{quiet}; {' && '.join(routes)}")
         for switch in self._topology.switch:
             self.ask(switch.name, "for f in /proc/sys/net/ipv4/conf/*/send_redirects; do echo 0 > $f; done")
+
+    def _pin(self, congestion: str) -> None:
+        """Has every socket take a congestion control: nuttcp has no word for it.
+
+        By routes: a namespace's default may not be one that the machine restricts, even for root.
+        """
+        each = f"while read -r route; do ip route replace table $table $route congctl {congestion}; done"
+        for name in self.inventory.names:
+            self._shell(name, f"for table in local main; do ip route show table $table | {each} || exit 1; done")
 
     def _overlay(self, end: str, ends: Sequence[str], inside: Tunnelled) -> str:
         own = self.address(end)
