@@ -117,3 +117,17 @@ impl Packets {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a fuzzer found: an IPv6 extension header that says that it is longer than what was kept.
+    #[test]
+    fn a_cut_extension_header_is_no_payload() {
+        let file: &[u8] = include_bytes!("../../../fuzz/corpus/captures/cut-ipv6-extension");
+        let mut packets = Packets::new(Directory::default(), None);
+        assert!(packets.read(file).is_err(), "further on it is damaged");
+        assert!(packets.rows().iter().all(|row| row.source.starts_with("10.0.0.1")));
+    }
+}

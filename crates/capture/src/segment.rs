@@ -8,7 +8,7 @@
 
 use std::net::IpAddr;
 
-use etherparse::{Ipv4HeaderSlice, Ipv6ExtensionSlice, Ipv6ExtensionsSlice, Ipv6HeaderSlice, ip_number};
+use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice, ip_number};
 
 use crate::records::Record;
 
@@ -196,23 +196,37 @@ impl<'a> Packet<'a> {
             0 => self.wire_bytes,
             payload => u64::from(payload) + 40,
         };
-        let body = Self { wire_bytes, ..self }.after(40)?;
+        let mut body = Self { wire_bytes, ..self }.after(40)?;
         let mut ends = Ends {
             source: IpAddr::from(header.source_addr()).to_canonical(),
             target: IpAddr::from(header.destination_addr()).to_canonical(),
             more: false,
         };
-        let (extensions, protocol, _, _) = Ipv6ExtensionsSlice::from_slice_lax(header.next_header(), body.data);
-        let size = extensions.slice().len();
-        for extension in extensions {
-            if let Ipv6ExtensionSlice::Fragment(fragment) = extension {
-                if fragment.fragment_offset().value() > 0 {
-                    return None;
+        // By hand: etherparse's iterator takes the lengths of those that a lax reading has found on trust, and reads behind
+        // the end of a header that is cut off.
+        let mut protocol = header.next_header();
+        loop {
+            let size = match protocol {
+                ip_number::IPV6_HEADER_HOP_BY_HOP
+                | ip_number::IPV6_ROUTE_HEADER
+                | ip_number::IPV6_DESTINATION_OPTIONS
+                | ip_number::MOBILITY_HEADER
+                | ip_number::HIP
+                | ip_number::SHIM6 => 8 * (usize::from(*body.data.get(1)?) + 1),
+                ip_number::AUTHENTICATION_HEADER => 4 * (usize::from(*body.data.get(1)?) + 2),
+                ip_number::IPV6_FRAGMENTATION_HEADER => {
+                    let place = short(body.data, 2)?;
+                    if place >> 3 > 0 {
+                        return None;
+                    }
+                    ends.more = place & 1 == 1;
+                    8
                 }
-                ends.more = fragment.more_fragments();
-            }
+                _ => return body.transport(protocol.0, ends),
+            };
+            protocol = etherparse::IpNumber(*body.data.first()?);
+            body = body.after(size)?;
         }
-        body.after(size)?.transport(protocol.0, ends)
     }
 
     fn transport(self, protocol: u8, ends: Ends) -> Option<Segment<'a>> {
