@@ -12,6 +12,7 @@ make bench-profile ARGS="spark --spark V/bin/python" an event log of real Spark 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from benches.machine import machine
 from benches.profile import predictors, readers, spark
 from benches.profile.job import DaskJob, MpiJob, Size, compare, missing, overhead, standing
 from benches.profile.loop import loop
+from benches.profile.recording import Recording
 
 PARTS = ("job", "overhead", "loop", "readers", "predictors", "spark")
 
@@ -38,6 +40,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=10, help="of made weeks")
     parser.add_argument("--trace", type=Path, help="the public coflow trace FB2010-1Hr-150-0.txt, for predictors")
     parser.add_argument("--spark", type=Path, help="a Python with PySpark; without one no Spark is run")
+    parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     if wrong := set(asked.parts) - set(PARTS):
@@ -45,30 +48,61 @@ def main() -> int:
     parts = asked.parts or PARTS
     print(f"{machine()}, seed {asked.seed}")
     good = True
+    # A shell starts what runs in its background with Ctrl-C ignored, and programs inherit that: no tcpdump would end.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if lacking := missing():
         print(f"without {', '.join(lacking)}: no jobs are run")
         parts = [each for each in parts if each in ("readers", "predictors")]
     size = Size(asked.tasks, asked.rate, int(asked.unit * 1e6), asked.sampling)
     known: dict[str, type[MpiJob | DaskJob]] = {"mpi": MpiJob, "dask": DaskJob}
-    kinds = [known[each] for each in asked.programs]
+    recording = Recording(asked.record, asked.seed)
+    seen: list[list[str]] = []
+    costs: list[list[str]] = []
     if {"job", "overhead"} & set(parts):
-        for kind in kinds:
+        for kind in (known[each] for each in asked.programs):
             with standing(kind, size, asked.seed) as job:
                 if "job" in parts:
-                    good &= compare(job)
+                    good &= compare(job, seen)
                 if "overhead" in parts:
-                    overhead(job, asked.runs, asked.seed)
+                    overhead(job, asked.runs, asked.seed, costs)
+    what = f"{asked.tasks} tasks, {asked.unit:g} to {8 * asked.unit:g} MB a pair, sFlow 1 in {asked.sampling}"
+    columns = ["source", "largest error of a pair", "in all", "pairs within the interval", "goal"]
+    bars = {"kind": "bars", "columns": [1], "unit": "% of a pair's bytes"}
+    if seen:
+        recording.keep("profile-sources", "One run, seen by all at once", "job", what, columns, seen, bars)
+    columns = ["beside", "seconds", "longer by"]
+    bars = {"kind": "bars", "columns": [2], "unit": "% of the job's time"}
+    if costs:
+        told = f"{asked.runs} interleaved runs each, {what}"
+        recording.keep("profile-overhead", "What a source costs the job", "overhead", told, columns, costs, bars)
     if "loop" in parts:
-        good &= loop(size.unit_bytes, asked.runs, asked.seed)
+        rows: list[list[str]] = []
+        good &= loop(size.unit_bytes, asked.runs, asked.seed, rows)
+        columns = ["", "predicted s", "measured s", "measured / predicted"]
+        bars = {"kind": "bars", "columns": [1, 2], "unit": "seconds; the last row: % of the time"}
+        recording.keep(
+            "profile-loop", "Profiled, placed anew, run again", "loop", f"{asked.runs} runs", columns, rows, bars
+        )
     if "spark" in parts:
         if asked.spark is None:
             print("\nwithout --spark PYTHON, which has PySpark: no Spark job is run")
         else:
             good &= spark.bench(asked.spark.absolute(), asked.rate)
     if "readers" in parts:
-        readers.bench(asked.gigabytes, min(asked.runs, 3), asked.seconds)
+        rows = []
+        readers.bench(asked.gigabytes, min(asked.runs, 3), asked.seconds, rows)
+        columns = ["", "GB a CPU-second", "datagrams a CPU-second", "most memory, MB"]
+        bars = {"kind": "bars", "columns": [1], "unit": "GB a CPU-second", "scale": "log"}
+        told = f"a capture of {asked.gigabytes:g} GB"
+        recording.keep("profile-readers", "Readers beside other tools", "readers", told, columns, rows, bars)
     if "predictors" in parts:
-        predictors.bench(asked.seeds, asked.trace)
+        rows = []
+        predictors.bench(asked.seeds, asked.trace, rows)
+        columns = ["series", "previous", "time of day", "combined"]
+        bars = {"kind": "bars", "columns": [1, 2, 3], "unit": "% of the bytes"}
+        told = f"{asked.seeds} made weeks of each kind"
+        recording.keep("profile-predictors", "Error of the next interval", "predictors", told, columns, rows, bars)
     return 0 if good else 1
 
 

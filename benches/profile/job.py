@@ -79,6 +79,7 @@ class MpiJob(Job):
     """Open MPI; the counting shim is one of its sources."""
 
     name = "Open MPI, known matrix"
+    library = "Open MPI"
     sources = ("pcap", "live", "sflow", "pmpi")
 
     def __init__(self, session: lab.Session, size: Size, matrix: Matrix, folder: Path) -> None:
@@ -124,6 +125,7 @@ class DaskJob(Job):
     """Dask; its own transfer logs are one of its sources."""
 
     name = "Dask, shuffle of known blocks"
+    library = "Dask"
     sources = ("pcap", "live", "sflow", "dask")
 
     def __init__(self, session: lab.Session, size: Size, matrix: Matrix, folder: Path) -> None:
@@ -210,8 +212,8 @@ def matrices(seen: Seen, tasks: int) -> tuple[Matrix, Matrix, Matrix]:
     return found[0], found[1], found[2]
 
 
-def compare(job: MpiJob | DaskJob) -> bool:
-    """Prints the matrices side by side, and each source's error; tells whether all goals are met."""
+def compare(job: MpiJob | DaskJob, rows: list[list[str]]) -> bool:
+    """Prints the matrices side by side, and each source's error; adds a row a source; tells whether all goals are met."""
     _, seen = watched(job, job.sources)
     tasks, exact = job.size.tasks, job.matrix
     pairs = ~np.eye(tasks, dtype=bool)
@@ -235,13 +237,22 @@ def compare(job: MpiJob | DaskJob) -> bool:
         else:
             verdict = float(error.max()) <= WITHIN
             told = f"largest error of a pair {error.max():.3%} (goal {WITHIN:.0%})"
+        rows.append(
+            [
+                f"{job.library}, `{each}`",
+                f"{error.max():.2%}",
+                f"{whole:+.2%}",
+                f"{held:.0%} of {pairs.sum()}" if each == "sflow" else "exact",
+                "met" if verdict else "missed",
+            ]
+        )
         print(f"{each:>6}: {told}; in all {whole:+.3%}; {'met' if verdict else 'MISSED'}")
         good &= verdict
     return good
 
 
-def overhead(job: MpiJob | DaskJob, runs: int, seed: int) -> None:
-    """Prints how much longer the job takes beside each source, in interleaved runs."""
+def overhead(job: MpiJob | DaskJob, runs: int, seed: int, rows: list[list[str]]) -> None:
+    """Prints how much longer the job takes beside each source, in interleaved runs, and adds a row a source."""
     ways: list[str] = ["nothing", *job.sources]
     if "dask" in ways:
         ways.remove("dask")  # logs that are kept anyway
@@ -258,6 +269,8 @@ def overhead(job: MpiJob | DaskJob, runs: int, seed: int) -> None:
         mean, error = statistics.fmean(times[each]), _error(times[each])
         spread = (error**2 + _error(times["nothing"]) ** 2) ** 0.5 / base
         more = f"{mean / base - 1:>+10.2%} {spread:>7.2%}" if each != "nothing" else ""
+        share = "" if each == "nothing" else f"{mean / base - 1:+.1%} ± {spread:.1%}"
+        rows.append([f"{job.library}, {each}", f"{mean:.3f} ± {error:.3f}", share])
         print(f"{each:>8} {statistics.median(times[each]):>8.3f} {mean:>8.3f} {error:>7.3f} {more}")
 
 

@@ -98,8 +98,8 @@ def profiled(session: lab.Session, hosts: Sequence[str], folder: Path) -> tuple[
     return app, seconds
 
 
-def loop(unit_bytes: int, runs: int, seed: int) -> bool:
-    """Prints predicted and measured times of both placements; tells whether the gain is within 10 % of the time."""
+def loop(unit_bytes: int, runs: int, seed: int, rows: list[list[str]]) -> bool:
+    """Prints predicted and measured times of both placements; tells whether the gain is within 10 points."""
     with (
         tempfile.TemporaryDirectory(prefix="gvt-loop-") as scratch,
         lab.session(racks(), source="bench-profile") as session,
@@ -131,8 +131,11 @@ def loop(unit_bytes: int, runs: int, seed: int) -> bool:
     mean = {key: statistics.fmean(each) for key, each in times.items()}
     for key, each in times.items():
         spread = statistics.stdev(each) / len(each) ** 0.5 if len(each) > 1 else 0.0
+        name = "one rank a host, in order" if key == "before" else "placed by its profile"
+        rows.append([name, f"{said_s[key]:.2f}", f"{mean[key]:.2f} ± {spread:.2f}", f"{mean[key] / said_s[key]:.2f}"])
         print(f"{key:>8} {said_s[key]:>12.2f} {mean[key]:>11.2f} {spread:>6.2f} {mean[key] / said_s[key]:>21.3f}")
     foretold, found = (1 - each["after"] / each["before"] for each in (said_s, mean))
     good = abs(foretold - found) <= 0.1
+    rows.append(["saved", f"{foretold:.1%}", f"{found:.1%}", ""])
     print(f"saved: {foretold:.1%} predicted, {found:.1%} measured; {'met' if good else 'MISSED'} (within 10 points)")
     return good

@@ -33,19 +33,38 @@ EXPORT_S = 2.5
 Tasks = dict[str, str]
 
 
-def said(process: subprocess.Popen[str], word: str) -> None:
-    """Waits until a program has written a line with that word to stderr; what it says later is read and dropped.
+def said(process: subprocess.Popen[str], word: str) -> list[str]:
+    """Waits until a program has written a line with that word to stderr; gives a list to which its later lines come.
 
     Raises:
         GavotteError: when it ends before.
     """
     assert process.stderr is not None
     stream = process.stderr
+    later: list[str] = []
+
+    def drain() -> None:
+        with stream:
+            later.extend(stream)
+
     for line in stream:
         if word in line:
-            threading.Thread(target=lambda: [None for _ in stream], daemon=True).start()
-            return
+            threading.Thread(target=drain, daemon=True).start()
+            return later
     raise GavotteError(f"{process.args!r} ended before it was ready")
+
+
+def _read(found: Path, told: list[str]) -> dict[str, object]:
+    """What a command printed.
+
+    Raises:
+        GavotteError: with what it said, where it printed nothing.
+    """
+    text = found.read_text()
+    if not text:
+        raise GavotteError(f"{found.stem} found nothing", hint=" ".join(told)[-300:])
+    read: dict[str, object] = json.loads(text)
+    return read
 
 
 class Observers:
@@ -110,10 +129,10 @@ class Observers:
         with found.open("w") as output:
             listening = self._lab.exec(self._collector, words, stdout=output, stderr=subprocess.PIPE, text=True)
             try:
-                said(listening, "waiting")
+                told = said(listening, "waiting")
                 with self._running(lines, "eth0", stop=signal.SIGINT):
                     time.sleep(0.5)
-                    yield lambda: json.loads(found.read_text())
+                    yield lambda: _read(found, told)
                     time.sleep(EXPORT_S)
             finally:
                 listening.send_signal(signal.SIGINT)
@@ -129,8 +148,8 @@ class Observers:
                 [*words, "--json"], stdout=output, stderr=subprocess.PIPE, text=True, env=self._lab.environment()
             )
             try:
-                said(watching, "waiting")
-                yield lambda: json.loads(found.read_text())
+                told = said(watching, "waiting")
+                yield lambda: _read(found, told)
                 time.sleep(0.5)
             finally:
                 watching.send_signal(signal.SIGINT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from gavotte.profile import Count, Span, Traffic, predict, profile, read_tasks
 
 PAGERANK = Path(__file__).parents[2] / "python" / "gavotte" / "demo" / "pagerank"
+PREDICTORS = ("previous", "time-of-day", "combined")
 PERIODS_S = ((0.5, 2.5), (1.0, 5.0))
 
 
@@ -49,28 +50,34 @@ def coflows(path: Path, every_s: float) -> Traffic:
     return Traffic((str(path),), tuple(racks), tuple(spans))
 
 
-def bench(seeds: int, trace: Path | None) -> None:
-    """Prints each predictor's error."""
+def bench(seeds: int, trace: Path | None, rows: list[list[str]]) -> None:
+    """Prints each predictor's error, and adds a row a series."""
     print(
         f"\npredictors on a week of hours, seeds 0 to {seeds - 1}: bytes put to the wrong pair or missed, of those sent"
     )
     for noise, walk in ((0.1, 0.05), (0.3, 0.1), (0.1, 0.3)):
         found = [predict(diurnal(seed, noise=noise, walk=walk)).errors for seed in range(seeds)]
-        told = ", ".join(f"{name} {statistics.mean(each[name] for each in found):.1%}" for name in found[0])
-        print(f"noise {noise}, walk {walk}: {told}")
+        _tell(
+            f"made week, noise {noise}, walk {walk}",
+            {name: statistics.mean(each[name] for each in found) for name in found[0]},
+            rows,
+        )
     tasks = read_tasks(PAGERANK / "ranks.hosts")
     for every_s, day_s in PERIODS_S:
         recorded = profile("pcap", PAGERANK / "pagerank.pcap.gz", tasks, name="job", every_s=every_s).traffic
-        _show(f"recorded PageRank (MPI), {len(recorded.spans)} x {every_s} s, day {day_s} s", recorded, day_s)
+        _show(f"recorded PageRank (MPI), {len(recorded.spans)} x {every_s} s, day {day_s} s", recorded, day_s, rows)
     if trace is None:
         print("without --trace FB2010-1Hr-150-0.txt: no recorded hour of a data centre")
         return
     for every_s in (60.0, 300.0):
         recorded = coflows(trace, every_s)
-        _show(f"{trace.name}, {len(recorded.spans)} x {every_s:.0f} s, day 900 s", recorded, 900.0)
+        _show(f"{trace.name}, {len(recorded.spans)} x {every_s:.0f} s, day 900 s", recorded, 900.0, rows)
 
 
-def _show(what: str, series: Traffic, day_s: float) -> None:
-    found = predict(series, day_s=day_s)
-    told = ", ".join(f"{name} {error:.1%}" for name, error in found.errors.items())
-    print(f"{what}: {told}; best {found.method}")
+def _show(what: str, series: Traffic, day_s: float, rows: list[list[str]]) -> None:
+    _tell(what, predict(series, day_s=day_s).errors, rows)
+
+
+def _tell(what: str, errors: Mapping[str, float], rows: list[list[str]]) -> None:
+    rows.append([what, *(f"{errors[name]:.1%}" if name in errors else "" for name in PREDICTORS)])
+    print(f"{what}: " + ", ".join(f"{name} {error:.1%}" for name, error in errors.items()))

@@ -73,7 +73,7 @@ def timed(command: list[str], runs: int) -> tuple[float, float]:
     return statistics.median(spent), peak
 
 
-def bench_captures(folder: Path, gigabytes: float, runs: int) -> None:
+def bench_captures(folder: Path, gigabytes: float, runs: int, rows: list[list[str]]) -> None:
     path = folder / "bench.pcap"
     payload_bytes = make_capture(path, int(gigabytes * 1e9))
     size_bytes = path.stat().st_size
@@ -92,6 +92,7 @@ def bench_captures(folder: Path, gigabytes: float, runs: int) -> None:
             print(f"{name:10} is not installed")
             continue
         cpu_s, peak_mb = timed(command, runs if name != "tshark" else 1)
+        rows.append([f"capture, {name}", f"{size_bytes / cpu_s / 1e9:.3f}", "", f"{peak_mb:.0f}"])
         print(
             f"{name:10} {cpu_s:8.2f} CPU-s {size_bytes / cpu_s / 1e9:7.3f} GB a CPU-second   at most {peak_mb:6.0f} MB"
         )
@@ -113,7 +114,7 @@ def bench_exports(seconds: float) -> None:
     print(f"resident at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB")
 
 
-def bench_samples(folder: Path, count: int) -> None:
+def bench_samples(folder: Path, count: int, rows: list[list[str]]) -> None:
     """SFlow from a capture beside tshark, and over UDP beside sfcapd, by processor time."""
     every = datagrams(HERE / "pmacctd-sflow.pcap.gz")
     many = [every[number % len(every)] for number in range(count)]
@@ -132,6 +133,7 @@ def bench_samples(folder: Path, count: int) -> None:
             print(f"{name:18} is not installed")
             continue
         cpu_s, peak_mb = timed(command, 1)
+        rows.append([f"sFlow capture, {name}", *_cells(count, size_bytes, cpu_s), f"{peak_mb:.0f}"])
         print(f"{name:18} {_pace(count, size_bytes, cpu_s)}   at most {peak_mb:6.0f} MB")
     listener = Path(sys.executable).with_name("gavotte")
     place = f"127.0.0.1:{port}"
@@ -145,6 +147,7 @@ def bench_samples(folder: Path, count: int) -> None:
             continue
         idle_s, _ = heard(command, port, [])
         cpu_s, peak_mb = heard(command, port, many)
+        rows.append([f"sFlow over UDP, {name}", *_cells(count, size_bytes, cpu_s - idle_s), f"{peak_mb:.0f}"])
         print(f"{name:18} {_pace(count, size_bytes, cpu_s - idle_s)}   at most {peak_mb:6.0f} MB")
 
 
@@ -164,14 +167,18 @@ def heard(command: list[str], port: int, payloads: list[bytes]) -> tuple[float, 
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1e3
 
 
+def _cells(count: int, size_bytes: int, cpu_s: float) -> list[str]:
+    return [f"{size_bytes / cpu_s / 1e9:.3f}", f"{count / cpu_s:.0f}"]
+
+
 def _pace(count: int, size_bytes: int, cpu_s: float) -> str:
     return f"{count / cpu_s:9.0f} datagrams a CPU-second {size_bytes / cpu_s / 1e9:7.3f} GB a CPU-second"
 
 
-def bench(gigabytes: float, runs: int, seconds: float) -> None:
-    """Prints speed and memory of all readers."""
+def bench(gigabytes: float, runs: int, seconds: float, rows: list[list[str]]) -> None:
+    """Prints speed and memory of all readers, and adds a row each."""
     with tempfile.TemporaryDirectory() as folder:
-        bench_captures(Path(folder), gigabytes, runs)
+        bench_captures(Path(folder), gigabytes, runs, rows)
     with tempfile.TemporaryDirectory() as folder:
-        bench_samples(Path(folder), 50_000)
+        bench_samples(Path(folder), 50_000, rows)
     bench_exports(seconds)
