@@ -58,6 +58,8 @@ pub struct Allocator {
 
 /// A rate below which no limit goes, bit/s: one packet of 1500 bytes in a quarter of a second.
 const LEAST_BPS: f64 = 50e3;
+/// A report tells of so long a time at most: what was before it is forgotten, as after a silence.
+const REPORT_MOST_S: f64 = 0.5;
 
 impl Allocator {
     /// For a new pair.
@@ -85,7 +87,7 @@ impl Allocator {
 
     /// Takes the feedback of a period and the pair's present guarantee; returns the new limit in bit/s.
     pub fn feedback(&mut self, now_s: f64, feedback: &Feedback, guarantee_bps: f64) -> f64 {
-        let elapsed_s = (now_s - self.heard_s).clamp(0.0, 2.0 * self.rules.period_s);
+        let elapsed_s = (now_s - self.heard_s).clamp(0.0, REPORT_MOST_S);
         self.heard_s = now_s;
         self.guarantee_bps = guarantee_bps;
         let limit_bps = self.bounded(self.weighted_bps);
@@ -93,7 +95,7 @@ impl Allocator {
         let hears = now_s >= self.deaf_until_s;
         let congested = hears && (feedback.lost_bytes > 0.0 || feedback.marked_bytes > 0.0);
         self.held = if congested {
-            self.fall(now_s, limit_bps, feedback)
+            self.fall(now_s, elapsed_s, limit_bps, feedback)
         } else if now_s < self.hold_until_s.max(self.deaf_until_s) {
             Held::Holding
         } else if feedback.rate_bps < self.rules.use_to_grow * limit_bps {
@@ -145,7 +147,7 @@ impl Allocator {
         rate_bps.max(least).max(LEAST_BPS).min(self.ceiling_bps)
     }
 
-    fn fall(&mut self, now_s: f64, limit_bps: f64, feedback: &Feedback) -> Held {
+    fn fall(&mut self, now_s: f64, elapsed_s: f64, limit_bps: f64, feedback: &Feedback) -> Held {
         let rules = &self.rules;
         let arrived = feedback.bytes.max(feedback.marked_bytes);
         let marked = if arrived > 0.0 {
@@ -159,7 +161,9 @@ impl Allocator {
             0.0
         };
         self.goal_bps = limit_bps;
-        let rate_bps = limit_bps * (1.0 - lost.max(rules.mark_decrease * marked));
+        // Where reports are rare, one stands for as many falls as there would have been in its time.
+        let falls = (elapsed_s / (rules.deaf_periods.ceil().max(1.0) * rules.period_s)).max(1.0);
+        let rate_bps = limit_bps * (1.0 - lost).min((1.0 - rules.mark_decrease * marked).powf(falls));
         self.weighted_bps = if self.fresh { self.guarantee_bps } else { rate_bps };
         self.low_bps = self.bounded(self.weighted_bps);
         (self.grown_s, self.beyond) = (0.0, 0.0);
