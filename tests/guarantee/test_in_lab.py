@@ -6,13 +6,14 @@ import json
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.builders import topology
+from tests.guarantee.stand import address, agent_of, heard, qdiscs, traffic
 from tests.shell import gavotte, until
 
 from gavotte import lab
@@ -23,7 +24,6 @@ from gavotte.guarantee import PairState, apply, status
 
 pytestmark = pytest.mark.lab
 
-TRAFFIC = Path(__file__).with_name("traffic.py")
 CROWD = [f"y{number}" for number in range(10)]
 HOSTS = ["x", *CROWD, "z", "t"]
 LINK_BPS = 100e6
@@ -58,12 +58,6 @@ def cloud() -> Iterator[lab.Session]:
             marker.communicate("")
 
 
-def heard(process: subprocess.Popen[str]) -> str:
-    """Its next line."""
-    assert process.stdout is not None
-    return process.stdout.readline()
-
-
 def run(cloud: lab.Session, *words: str | Path) -> subprocess.CompletedProcess[str]:
     return gavotte("guarantee", *words, "--hosts", "lab", env=cloud.environment())
 
@@ -79,6 +73,12 @@ def pair(cloud: lab.Session) -> PairState | None:
     return next((each for each in found if (each.source, each.target) == ("x", "z")), None)
 
 
+def queues(cloud: lab.Session) -> int:
+    """Bytes that have left x's root queue."""
+    said = cloud.run("x", ["tc", "-s", "-j", "qdisc", "show", "dev", "eth0"], capture_output=True, text=True).stdout
+    return next(int(each["bytes"]) for each in json.loads(said) if each["kind"] == "htb")
+
+
 def becomes(cloud: lab.Session, right: Callable[[PairState], bool]) -> None:
     """Waits until the pair from x to z is as it should be."""
 
@@ -89,43 +89,16 @@ def becomes(cloud: lab.Session, right: Callable[[PairState], bool]) -> None:
     until(is_right)
 
 
-def traffic(cloud: lab.Session, host: str, *words: object, **options: Any) -> subprocess.Popen[Any]:
-    return cloud.exec(host, [sys.executable, "-I", "-S", str(TRAFFIC), *map(str, words)], **options)
-
-
-def address(cloud: lab.Session, host: str) -> str:
-    return {each.name: each.address for each in cloud.status().hosts}[host]
-
-
-def agent_of(cloud: lab.Session, host: str) -> int:
-    """Process number of a host's agent."""
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                words = (folder / "cmdline").read_text().split("\0")
-            except OSError:
-                continue
-            if words[1:2] == ["serve"] and str(cloud.folder / f"{host}.sock") in words:
-                return int(folder.name)
-    raise AssertionError(f"no agent of {host}")
-
-
-def qdiscs(cloud: lab.Session, hosts: Sequence[str] = HOSTS) -> str:
-    """What is on the hosts' interfaces."""
-    said = [cloud.run(host, ["tc", "qdisc", "show", "dev", "eth0"], capture_output=True, text=True) for host in hosts]
-    return "".join(each.stdout for each in said)
-
-
 def test_it_stands_without_its_controller_and_is_told_of(cloud: lab.Session, tmp_path: Path) -> None:
     wanted = guarantee(tmp_path)
     run(cloud, "clear")
     dry = run(cloud, "apply", wanted, "--dry-run")
     assert dry.returncode == 0
     assert "nothing was changed" in dry.stderr
-    assert "htb" not in qdiscs(cloud)
+    assert "htb" not in qdiscs(cloud, HOSTS)
     done = run(cloud, "apply", wanted)
     assert done.returncode == 0, done.stderr
-    assert qdiscs(cloud).count("qdisc htb 6776:") == len(HOSTS)
+    assert qdiscs(cloud, HOSTS).count("qdisc htb 6776:") == len(HOSTS)
     with traffic(cloud, "z", "sink", 5001, 2, stdout=subprocess.PIPE, text=True) as sink:
         heard(sink)
         traffic(cloud, "x", "tcp", address(cloud, "z"), 5001, 1, 1).wait()
@@ -185,6 +158,10 @@ def test_it_changes_while_packets_flow(cloud: lab.Session, tmp_path: Path) -> No
             becomes(cloud, lambda now: now.rate_bps > 40e6)
             keep(cloud, guarantee(tmp_path, more='egress_limit = "50mbit"'))
             becomes(cloud, lambda now: now.limit_bps <= 50e6)
+            sent = queues(cloud)
+            keep(cloud, guarantee(tmp_path, mode="loss"))
+            # Nothing is made anew for it: what waits goes on waiting, and counters go on.
+            assert queues(cloud) >= sent
             keep(cloud, guarantee(tmp_path), fixed=True)
             becomes(cloud, lambda now: now.limit_bps == now.guarantee_bps)
             becomes(cloud, lambda now: 30e6 < now.rate_bps < 48e6)
@@ -192,6 +169,10 @@ def test_it_changes_while_packets_flow(cloud: lab.Session, tmp_path: Path) -> No
             sender.kill()
         sink.kill()
     assert agent_of(cloud, "x") == before
+    # A pair that has nothing to send waits for nobody's word.
+    becomes(cloud, lambda now: now.why == "idle")
+    time.sleep(1.2)
+    becomes(cloud, lambda now: now.why == "idle")
 
 
 def test_a_silent_agent_means_static_guarantees(cloud: lab.Session, tmp_path: Path) -> None:
@@ -225,8 +206,8 @@ def test_nothing_is_left_of_agents_that_were_killed(cloud: lab.Session, tmp_path
     done = run(cloud, "clear")
     assert done.returncode == 1
     assert "y9: its agent does not answer" in done.stderr
-    assert "htb" not in qdiscs(cloud)
-    assert "clsact" not in qdiscs(cloud)
+    assert "htb" not in qdiscs(cloud, HOSTS)
+    assert "clsact" not in qdiscs(cloud, HOSTS)
     states = status(inventory)
     assert states.pairs == ()
     assert {host.why for host in states.hosts if host.host != "y9"} == {"its agent keeps no guarantees"}

@@ -1,10 +1,12 @@
 """Traffic between hosts of a lab, and what arrives of it: run as a program there, by path.
 
     traffic.py sink PORT SECONDS [--bin S]         counts TCP and UDP payload by source address, in bins; prints JSON
-    traffic.py tcp ADDRESS PORT SECONDS FLOWS      sends as fast as CUBIC goes, set on each socket
-    traffic.py udp ADDRESS PORT SECONDS BPS        sends 1400-byte datagrams at a pace
+    traffic.py tcp ADDRESS PORT SECONDS FLOWS [AT]  sends as fast as CUBIC goes, set on each socket, from AT on
+    traffic.py udp ADDRESS PORT SECONDS BPS [AT]   sends 1400-byte datagrams at a pace
+    traffic.py serve PORT SECONDS                  answers each connection's 8 bytes, a length, with so many
+    traffic.py fetch ADDRESS PORT COUNT BYTES GAP  asks so often, on a connection each; prints each time in seconds
 
-It needs nothing but Python's own library: a host starts dozens of them.
+AT is a moment of the monotonic clock. It needs nothing but Python's own library: a host starts dozens of them.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ PAYLOAD = 1400
 
 def sink(port: int, seconds: float, bin_s: float) -> None:
     """Counts what arrives, by source address; the clock is the machine's monotonic one, the same on all lab hosts."""
-    listener = socket.create_server(("", port), backlog=1024)
-    datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    listener = socket.create_server(("", port), family=socket.AF_INET6, backlog=1024, dualstack_ipv6=True)
+    datagrams = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    datagrams.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     datagrams.bind(("", port))
     listener.setblocking(False)
     datagrams.setblocking(False)
@@ -43,7 +46,7 @@ def sink(port: int, seconds: float, bin_s: float) -> None:
         for fd, _ in waiting.poll(left):
             ready = byfd[fd]
             if ready is listener:
-                flow, (address, _) = listener.accept()
+                flow, (address, *_) = listener.accept()
                 flow.setblocking(False)
                 sources[flow], byfd[flow.fileno()] = address, flow
                 waiting.register(flow.fileno(), select.EPOLLIN)
@@ -51,7 +54,7 @@ def sink(port: int, seconds: float, bin_s: float) -> None:
             count, address = 0, sources.get(ready, "")
             if ready is datagrams:
                 with contextlib.suppress(BlockingIOError):
-                    data, (address, _) = datagrams.recvfrom(65536)
+                    data, (address, *_) = datagrams.recvfrom(65536)
                     count = len(data)
             else:
                 try:
@@ -65,7 +68,7 @@ def sink(port: int, seconds: float, bin_s: float) -> None:
                     del byfd[fd]
                     ready.close()
                     continue
-            bins[address][int((time.monotonic() - begin) / bin_s)] += count
+            bins[address.removeprefix("::ffff:")][int((time.monotonic() - begin) / bin_s)] += count
     print(
         json.dumps(
             {
@@ -77,6 +80,11 @@ def sink(port: int, seconds: float, bin_s: float) -> None:
     )
 
 
+def family(address: str) -> socket.AddressFamily:
+    """IPv4 or IPv6."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
 def tcp(address: str, port: int, seconds: float, flows: int) -> None:
     """Sends on several connections until the time is over."""
     end = time.monotonic() + seconds
@@ -84,7 +92,7 @@ def tcp(address: str, port: int, seconds: float, flows: int) -> None:
     sockets = []
     waiting = select.epoll()
     for _ in range(flows):
-        one = socket.socket()
+        one = socket.socket(family(address))
         one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CONGESTION)
         # Bounded, so that little is under way when the time is over.
         one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
@@ -94,15 +102,21 @@ def tcp(address: str, port: int, seconds: float, flows: int) -> None:
         sockets.append(one)
         waiting.register(one.fileno(), select.EPOLLOUT)
     byfd = {one.fileno(): one for one in sockets}
-    while (left := end - time.monotonic()) > 0:
+    while byfd and (left := end - time.monotonic()) > 0:
         for fd, _ in waiting.poll(left):
-            with contextlib.suppress(BlockingIOError):
+            try:
                 byfd[fd].send(block)
+            except BlockingIOError:
+                continue
+            except ConnectionError:
+                # The sink's time is over.
+                waiting.unregister(fd)
+                del byfd[fd]
 
 
 def udp(address: str, port: int, seconds: float, rate_bps: float) -> None:
     """Sends at a pace, several datagrams a wake-up."""
-    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    one = socket.socket(family(address), socket.SOCK_DGRAM)
     one.connect((address, port))
     one.setblocking(False)
     payload = bytes(PAYLOAD)
@@ -117,11 +131,53 @@ def udp(address: str, port: int, seconds: float, rate_bps: float) -> None:
         time.sleep(0.002)
 
 
+def serve(port: int, seconds: float) -> None:
+    """Answers short requests, one after the other, until the time is over."""
+    listener = socket.create_server(("", port), backlog=1024)
+    end = time.monotonic() + seconds
+    print("ready", flush=True)
+    while (left := end - time.monotonic()) > 0:
+        listener.settimeout(left)
+        with contextlib.suppress(OSError):
+            flow, _ = listener.accept()
+            with flow:
+                flow.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CONGESTION)
+                flow.settimeout(10.0)
+                flow.sendall(bytes(int.from_bytes(flow.recv(8, socket.MSG_WAITALL), "big")))
+
+
+def fetch(address: str, port: int, count: int, size: int, gap_s: float) -> None:
+    """Short flows: a connection, a request and its answer each."""
+    took = []
+    for _ in range(count):
+        begin = time.monotonic()
+        with socket.create_connection((address, port), timeout=10.0) as flow:
+            flow.sendall(size.to_bytes(8, "big"))
+            left = size
+            while left and (data := flow.recv(left)):
+                left -= len(data)
+        took.append(time.monotonic() - begin)
+        time.sleep(gap_s)
+    print(json.dumps(took))
+
+
+def at(words: list[str]) -> None:
+    """Waits until the moment that the last argument says, if there is one."""
+    if len(words) > 4:
+        time.sleep(max(0.0, float(words[4]) - time.monotonic()))
+
+
 if __name__ == "__main__":
     kind, *words = sys.argv[1:]
     if kind == "sink":
         sink(int(words[0]), float(words[1]), float(words[2]) if len(words) > 2 else 0.2)
+    elif kind == "serve":
+        serve(int(words[0]), float(words[1]))
+    elif kind == "fetch":
+        fetch(words[0], int(words[1]), int(words[2]), int(words[3]), float(words[4]))
     elif kind == "tcp":
+        at(words)
         tcp(words[0], int(words[1]), float(words[2]), int(words[3]))
     else:
+        at(words)
         udp(words[0], int(words[1]), float(words[2]), float(words[3]))

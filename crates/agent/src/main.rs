@@ -41,6 +41,9 @@ struct Sweep {
     /// Waits until stdin ends.
     #[arg(long)]
     when_stdin_ends: bool,
+    /// Leaves each pair its guarantee as a limit instead.
+    #[arg(long = "static")]
+    remains: bool,
 }
 
 #[derive(Args)]
@@ -96,7 +99,7 @@ struct Serve {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Serve(arguments) => log::start().and_then(|()| run(&arguments)),
-        Command::Sweep(arguments) => orphan::sweep(arguments.when_stdin_ends).map(|_| ()),
+        Command::Sweep(arguments) => orphan::sweep(arguments.when_stdin_ends, arguments.remains).map(|_| ()),
         Command::Mark(arguments) => mark(&arguments),
     };
     match done {

@@ -45,6 +45,7 @@ pub enum Op {
     And = 0x50,
     Lsh = 0x60,
     Rsh = 0x70,
+    Xor = 0xa0,
     Mov = 0xb0,
     Arsh = 0xc0,
 }
@@ -141,6 +142,12 @@ impl Assembler {
     pub fn jump(&mut self, when: When, left: Reg, right: Reg, label: &'static str) -> &mut Self {
         self.jumps.push((self.code.len(), label));
         self.emit(0x0d | when as u8, left as u8, right as u8, 0, 0)
+    }
+
+    /// Jumps to `label`.
+    pub fn jump_always(&mut self, label: &'static str) -> &mut Self {
+        self.jumps.push((self.code.len(), label));
+        self.emit(0x05, 0, 0, 0, 0)
     }
 
     /// Where jumps to `label` go.

@@ -186,6 +186,29 @@ impl Netlink {
         }
     }
 
+    /// Asks one question; `each` is given the body of the answer.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn ask(&mut self, mut message: Message, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        message.finish(self.sequence, 0);
+        send(self.socket.as_raw_fd(), &message.bytes, MsgFlags::empty())?;
+        loop {
+            let buffer = self.receive()?;
+            for (kind, sequence, body) in messages(&buffer) {
+                match kind {
+                    _ if sequence != self.sequence => {}
+                    NLMSG_ERROR => return Err(io::Error::from_raw_os_error(-code(body))),
+                    _ => {
+                        each(body);
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
     /// Asks for everything of a kind; `each` is given the body of every answer.
     ///
     /// # Errors

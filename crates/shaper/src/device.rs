@@ -1,48 +1,26 @@
 //! One interface under guarantees: its classes, programs and counters.
 
 use std::collections::HashMap;
-use std::io;
-use std::net::Ipv4Addr;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::fd::AsRawFd;
 
+use crate::claim::{Claim, find, remove};
 use crate::error::ShaperError;
-use crate::programs::{self, Maps, arrived, out, phantom};
-use crate::tc::{self, ClassCounts, Link, Rates, Way};
-use gavotte_kernel::bpf::{self, Array, Kind};
+use crate::loaded::{MAX_PAIRS, Programs};
+use crate::programs::{arrived, out, phantom};
+use crate::sizes::{GSO_SEGMENTS, RECKONED, leaf_bytes, quantum, rates};
+use crate::tc::{self, ClassCounts, FIRST_PAIR, Link, NEWCOMERS, VM, Way};
 use gavotte_kernel::netlink::{Message, Netlink};
 
-/// Most pairs of one interface, both directions together.
-pub const MAX_PAIRS: u32 = 8192;
-/// What stands for no limit: more than any interface carries.
-pub const UNLIMITED_BPS: u64 = 400_000_000_000;
-
-/// Segments of the largest packet that is handed down whole: of 64 kB, HTB would send as many at once, and a queue of
-/// 30 ms at 10 Mbit/s holds less.
-const GSO_SEGMENTS: u32 = 4;
-const PACKET_BYTES: u32 = 1514;
-/// Depth of a class's bucket, as time at its rate: what a timer may be late.
-const BURST_S: f64 = 0.001;
-/// Length of a class's queue, as time at its rate.
-const LEAF_S: f64 = 0.03;
-const LEAST_LEAF_BYTES: u32 = 8 * PACKET_BYTES;
-/// A class is reckoned to be a little slower than it is, so that its queue never holds more than the reckoning says.
-const RECKONED: f64 = 0.995;
-/// A class is told its rate anew when that differs by more than this.
-const CHANGED: f64 = 0.01;
-
-/// Class of everything of the host.
-const VM: u16 = 1;
-/// Class of pairs that have none of their own yet.
-const NEWCOMERS: u16 = 2;
-const FIRST_PAIR: u16 = 16;
+/// A class is told its rate anew when that differs by more than this. Each telling takes the kernel 30 us, and the routing
+/// lock: with 0.01 that was half of what a host with one pair cost.
+const CHANGED: f64 = 0.03;
 
 /// How an interface is set up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setup {
     /// The host's own address, by which the interface is found.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// What the host may send at most, bit/s.
     pub limit_bps: u64,
     /// What pairs without a class of their own may send together, bit/s.
@@ -57,7 +35,7 @@ pub struct Setup {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairRate {
     /// Whereto.
-    pub target: Ipv4Addr,
+    pub target: IpAddr,
     /// What it may always send, bit/s.
     pub rate_bps: f64,
     /// What it may send at most, bit/s.
@@ -90,42 +68,6 @@ pub struct Received {
     pub would_mark: u64,
 }
 
-/// The programs and maps of an interface.
-#[derive(Debug)]
-struct Programs {
-    pairs: bpf::HashMap<8, 8>,
-    out: Array<{ out::WORDS }>,
-    arrived: Array<{ arrived::WORDS }>,
-    phantom: Array<{ phantom::WORDS }>,
-    egress: OwnedFd,
-    ingress: OwnedFd,
-}
-
-impl Programs {
-    fn load(ect: bool) -> io::Result<Self> {
-        let pairs = bpf::HashMap::new(MAX_PAIRS, "gv_pairs")?;
-        let out = Array::new(MAX_PAIRS, "gv_out")?;
-        let arrived = Array::new(MAX_PAIRS, "gv_arrived")?;
-        let phantom = Array::new(1, "gv_phantom")?;
-        let maps = Maps {
-            pairs: pairs.fd(),
-            out: out.fd(),
-            arrived: arrived.fd(),
-            phantom: phantom.fd(),
-        };
-        let egress = bpf::load(&programs::egress(maps, tc::MAJOR, ect), Kind::Classifier, "gv_egress")?;
-        let ingress = bpf::load(&programs::ingress(maps, ect), Kind::Classifier, "gv_ingress")?;
-        Ok(Self {
-            pairs,
-            out,
-            arrived,
-            phantom,
-            egress,
-            ingress,
-        })
-    }
-}
-
 /// What is known of a peer.
 #[derive(Clone, Copy, Debug)]
 struct Peer {
@@ -149,7 +91,7 @@ pub struct Shaper {
     setup: Setup,
     programs: Option<Programs>,
     without_bpf: Option<String>,
-    peers: HashMap<Ipv4Addr, Peer>,
+    peers: HashMap<IpAddr, Peer>,
     free_minors: Vec<u16>,
     next_minor: u16,
     _claim: Claim,
@@ -177,7 +119,7 @@ impl Shaper {
                 kind: other.kind.clone(),
             });
         }
-        let (programs, without_bpf) = match setup.bpf.then(|| Programs::load(setup.ect)) {
+        let (programs, without_bpf) = match setup.bpf.then(Programs::load) {
             Some(Ok(programs)) => (Some(programs), None),
             Some(Err(error)) => (None, Some(format!("the kernel refuses BPF programs: {error}"))),
             None => (None, Some("BPF was not asked for".to_owned())),
@@ -265,7 +207,7 @@ impl Shaper {
     ///
     /// # Errors
     /// When there are too many, or the kernel refuses.
-    pub fn watch(&mut self, peer: Ipv4Addr) -> Result<(), ShaperError> {
+    pub fn watch(&mut self, peer: IpAddr) -> Result<(), ShaperError> {
         if self.peers.contains_key(&peer) {
             return Ok(());
         }
@@ -276,22 +218,37 @@ impl Shaper {
         self.peers.insert(peer, Peer { place, class: None });
         self.point(peer, NEWCOMERS)?;
         if let Some(programs) = &self.programs {
-            let (own, other) = (self.setup.address.octets(), peer.octets());
-            let key = join(other, own);
             let value = join(place.to_ne_bytes(), [0; 4]);
             programs
                 .pairs
-                .set(key, value)
+                .set(key(peer, self.setup.address), value)
                 .map_err(ShaperError::kernel("count a pair"))?;
+            self.colour(place);
         }
         Ok(())
     }
 
+    /// Says whether packets to and from a peer are made ECN-capable on their way.
+    fn colour(&self, place: u32) {
+        if let Some(programs) = &self.programs {
+            programs.out.set_word(place, out::ECT, self.setup.ect.into());
+            programs.arrived.set_word(place, arrived::ECT, self.setup.ect.into());
+        }
+    }
+
+    /// Makes packets ECN-capable between the hosts from now on, or leaves them as they are.
+    pub fn set_ect(&mut self, ect: bool) {
+        self.setup.ect = ect;
+        for peer in self.peers.values() {
+            self.colour(peer.place);
+        }
+    }
+
     /// Sends what goes to a peer to a class.
-    fn point(&mut self, peer: Ipv4Addr, minor: u16) -> Result<(), ShaperError> {
+    fn point(&mut self, peer: IpAddr, minor: u16) -> Result<(), ShaperError> {
         if let Some(programs) = &self.programs {
             let place = self.peers[&peer].place;
-            let key = join(self.setup.address.octets(), peer.octets());
+            let key = key(self.setup.address, peer);
             let value = join(place.to_ne_bytes(), (tc::ROOT | u32::from(minor)).to_ne_bytes());
             programs
                 .pairs
@@ -364,7 +321,7 @@ impl Shaper {
     }
 
     /// Has the classifier reckon what waits in a pair's class, and drop what that has no room for; 0 bit/s = no more.
-    fn reckon(&self, peer: Ipv4Addr, ceil_bps: f64) {
+    fn reckon(&self, peer: IpAddr, ceil_bps: f64) {
         if let Some(programs) = &self.programs {
             let place = self.peers[&peer].place;
             programs.out.set_word(place, out::ROOM, leaf_bytes(ceil_bps).into());
@@ -391,7 +348,7 @@ impl Shaper {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn idle(&mut self, peer: Ipv4Addr) -> Result<(), ShaperError> {
+    pub fn idle(&mut self, peer: IpAddr) -> Result<(), ShaperError> {
         // Without BPF classes stay: a filter points at each.
         if self.programs.is_none() {
             return Ok(());
@@ -427,13 +384,13 @@ impl Shaper {
     /// much in it is too much.
     pub fn phantom(&mut self, drain_bps: u64, threshold_bytes: u64) {
         if let Some(programs) = &self.programs {
-            programs.phantom.set_word(0, phantom::THRESHOLD, threshold_bytes);
+            programs.phantom.set_word(0, phantom::THRESHOLD, threshold_bytes.max(1));
             programs.phantom.set_word(0, phantom::DRAIN, drain_bps / 8);
         }
     }
 
     /// Counts of what goes to a peer; all 0 without BPF.
-    pub fn sent(&self, peer: Ipv4Addr) -> Sent {
+    pub fn sent(&self, peer: IpAddr) -> Sent {
         let Some((programs, peer)) = self.programs.as_ref().zip(self.peers.get(&peer)) else {
             return Sent::default();
         };
@@ -446,7 +403,7 @@ impl Shaper {
     }
 
     /// Counts of what comes from a peer; all 0 without BPF.
-    pub fn received(&self, peer: Ipv4Addr) -> Received {
+    pub fn received(&self, peer: IpAddr) -> Received {
         let Some((programs, peer)) = self.programs.as_ref().zip(self.peers.get(&peer)) else {
             return Received::default();
         };
@@ -462,7 +419,7 @@ impl Shaper {
     }
 
     /// Begins the count of packets and gaps from a peer anew, which numbers its own anew.
-    pub fn renumber(&self, peer: Ipv4Addr) {
+    pub fn renumber(&self, peer: IpAddr) {
         if let Some((programs, peer)) = self.programs.as_ref().zip(self.peers.get(&peer)) {
             programs.arrived.set_word(peer.place, arrived::PACKETS, 0);
             programs.arrived.set_word(peer.place, arrived::NEXT, 0);
@@ -474,9 +431,9 @@ impl Shaper {
     ///
     /// # Errors
     /// When the kernel does not answer.
-    pub fn classes(&mut self) -> Result<HashMap<Ipv4Addr, ClassCounts>, ShaperError> {
+    pub fn classes(&mut self) -> Result<HashMap<IpAddr, ClassCounts>, ShaperError> {
         let counts = tc::counts(&mut self.netlink, self.link.index).map_err(ShaperError::kernel("read classes"))?;
-        let of = |(peer, known): (&Ipv4Addr, &Peer)| Some((*peer, *counts.get(&known.class?.minor)?));
+        let of = |(peer, known): (&IpAddr, &Peer)| Some((*peer, *counts.get(&known.class?.minor)?));
         Ok(self.peers.iter().filter_map(of).collect())
     }
 }
@@ -493,110 +450,6 @@ pub const UNSHAPED: u32 = tc::ROOT;
 /// The type of service (class selector 6) of packets that are not numbered, since they overtake others.
 pub const UNNUMBERED: u8 = 0xc0;
 
-/// The right to shape in this network namespace, which one process at a time has. The kernel takes it back when that ends.
-#[derive(Debug)]
-struct Claim(#[allow(dead_code)] UnixListener);
-
-impl Claim {
-    /// `None` when another process, or another part of this one, has it.
-    fn take() -> Result<Option<Self>, ShaperError> {
-        let failed = || ShaperError::kernel("claim this network namespace");
-        // Abstract names are apart in each network namespace.
-        let name = SocketAddr::from_abstract_name(b"gavotte-shaper").map_err(failed())?;
-        match UnixListener::bind_addr(&name) {
-            Ok(listener) => Ok(Some(Self(listener))),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
-            Err(error) => Err(failed()(error)),
-        }
-    }
-}
-
-/// Removes whatever a process of ours that has ended left on any interface of this network namespace; gives their names.
-/// Leaves everything alone while one lives that shapes here.
-///
-/// # Errors
-/// When the kernel does not answer, or does not let us.
-pub fn sweep() -> Result<Vec<String>, ShaperError> {
-    let Some(_claim) = Claim::take()? else {
-        return Ok(Vec::new());
-    };
-    let mut netlink = Netlink::open().map_err(ShaperError::kernel("rtnetlink"))?;
-    let links = tc::links(&mut netlink).map_err(ShaperError::kernel("list interfaces"))?;
-    let mut swept = Vec::new();
-    for link in links {
-        if remove(&mut netlink, &link)? {
-            swept.push(link.name);
-        }
-    }
-    Ok(swept)
-}
-
-/// Removes what is ours from an interface; tells whether anything was.
-fn remove(netlink: &mut Netlink, link: &Link) -> Result<bool, ShaperError> {
-    let failed = || ShaperError::kernel(format!("tidy up {}", link.name));
-    let qdiscs = tc::qdiscs(netlink).map_err(failed())?;
-    let of_link: Vec<_> = qdiscs.iter().filter(|qdisc| qdisc.device == link.index).collect();
-    let mut found = false;
-    if of_link.iter().any(|qdisc| qdisc.is_root() && qdisc.handle == tc::ROOT) {
-        netlink.one(tc::drop_root(link.index)).map_err(failed())?;
-        netlink
-            .one(tc::gso_max_segs(link.index, GSO_SEGMENTS_OF_LINUX))
-            .map_err(failed())?;
-        found = true;
-    }
-    if of_link.iter().any(|qdisc| qdisc.is_clsact()) {
-        let mut others = 0;
-        let mut ours = false;
-        for way in [Way::Egress, Way::Ingress] {
-            let (count, own) = tc::filters(netlink, link.index, way).map_err(failed())?;
-            others += count;
-            if own {
-                netlink.one(tc::drop_program(link.index, way)).map_err(failed())?;
-                others -= 1;
-                ours = true;
-            }
-        }
-        if ours && others == 0 {
-            netlink.one(tc::drop_clsact(link.index)).map_err(failed())?;
-        }
-        found |= ours;
-    }
-    Ok(found)
-}
-
-/// What an interface takes when nobody has set it.
-const GSO_SEGMENTS_OF_LINUX: u32 = 65_535;
-
-fn find(netlink: &mut Netlink, address: Ipv4Addr) -> Result<Link, ShaperError> {
-    let index = tc::device_of(netlink, address)
-        .map_err(ShaperError::kernel("list addresses"))?
-        .ok_or_else(|| ShaperError::Device(format!("no interface here has the address {address}")))?;
-    let links = tc::links(netlink).map_err(ShaperError::kernel("list interfaces"))?;
-    links
-        .into_iter()
-        .find(|link| link.index == index)
-        .ok_or_else(|| ShaperError::Device(format!("the interface with the address {address} is gone")))
-}
-
-fn rates(rate_bps: f64, ceil_bps: f64) -> Rates {
-    let burst = (ceil_bps / 8.0 * BURST_S).max(f64::from(GSO_SEGMENTS * PACKET_BYTES));
-    Rates {
-        rate_bps: (rate_bps.max(8000.0) as u64).min(UNLIMITED_BPS),
-        ceil_bps: (ceil_bps.max(8000.0) as u64).min(UNLIMITED_BPS),
-        burst_bytes: burst.min(f64::from(u32::MAX)) as u32,
-    }
-}
-
-fn quantum(rate_bps: f64) -> u32 {
-    // HTB shares what is left among classes by these.
-    (rate_bps / 8.0 * 0.01).clamp(f64::from(PACKET_BYTES), 200_000.0) as u32
-}
-
-fn leaf_bytes(ceil_bps: f64) -> u32 {
-    let bytes = (ceil_bps / 8.0 * LEAF_S).min(16e6) as u32;
-    bytes.max(LEAST_LEAF_BYTES)
-}
-
 fn join(left: [u8; 4], right: [u8; 4]) -> [u8; 8] {
     let mut both = [0; 8];
     both[..4].copy_from_slice(&left);
@@ -604,61 +457,15 @@ fn join(left: [u8; 4], right: [u8; 4]) -> [u8; 8] {
     both
 }
 
-/// A port of a switch that marks: a phantom queue before what leaves an interface, until this is dropped.
-#[derive(Debug)]
-pub struct Port {
-    netlink: Netlink,
-    link: Link,
-    phantom: Array<{ phantom::WORDS }>,
-}
-
-impl Port {
-    /// Hangs a phantom queue before the interface `device`, which sets CE on ECN-capable packets that find more than
-    /// `threshold_bytes` in it; it drains at `drain_bps`.
-    ///
-    /// # Errors
-    /// When there is no such interface, or the kernel refuses.
-    pub fn install(device: &str, drain_bps: u64, threshold_bytes: u64) -> Result<Self, ShaperError> {
-        let mut netlink = Netlink::open().map_err(ShaperError::kernel("rtnetlink"))?;
-        let links = tc::links(&mut netlink).map_err(ShaperError::kernel("list interfaces"))?;
-        let link = links.into_iter().find(|link| link.name == device);
-        let link = link.ok_or_else(|| ShaperError::Device(format!("no interface `{device}` here")))?;
-        remove(&mut netlink, &link)?;
-        let failed = || ShaperError::kernel(format!("mark at {device}"));
-        let phantom = Array::<{ phantom::WORDS }>::new(1, "gv_phantom").map_err(failed())?;
-        let mut words = [0; phantom::WORDS];
-        words[phantom::DRAIN] = drain_bps / 8;
-        words[phantom::THRESHOLD] = threshold_bytes;
-        phantom.set(0, words);
-        let maps = Maps {
-            pairs: -1,
-            out: -1,
-            arrived: -1,
-            phantom: phantom.fd(),
+/// What a pair has in the map: both addresses, IPv4 as mapped into IPv6.
+fn key(source: IpAddr, target: IpAddr) -> [u8; 32] {
+    let mut both = [0; 32];
+    for (at, address) in [(0, source), (16, target)] {
+        let wide: Ipv6Addr = match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped(),
+            IpAddr::V6(address) => address,
         };
-        let program = bpf::load(&programs::port(maps), Kind::Classifier, "gv_port").map_err(failed())?;
-        let qdiscs = tc::qdiscs(&mut netlink).map_err(failed())?;
-        if !qdiscs
-            .iter()
-            .any(|qdisc| qdisc.device == link.index && qdisc.is_clsact())
-        {
-            netlink.one(tc::clsact(link.index)).map_err(failed())?;
-        }
-        netlink
-            .one(tc::program(link.index, Way::Egress, program.as_raw_fd(), "gavotte"))
-            .map_err(failed())?;
-        Ok(Self { netlink, link, phantom })
+        both[at..at + 16].copy_from_slice(&wide.octets());
     }
-
-    /// Packets that passed, and those that found too much.
-    pub fn counts(&self) -> (u64, u64) {
-        let words = self.phantom.get(0);
-        (words[phantom::PACKETS], words[phantom::MARKED])
-    }
-}
-
-impl Drop for Port {
-    fn drop(&mut self) {
-        let _ = remove(&mut self.netlink, &self.link);
-    }
+    both
 }

@@ -7,13 +7,23 @@
 //! Numbers go into packets before they wait in their class, since nothing of the host's own lies behind it. So that a full
 //! class leaves no gap in them, the classifier reckons what waits and drops before it numbers: every gap is the network's.
 
+mod behind;
+mod claim;
 mod device;
 mod error;
+mod freeze;
+mod loaded;
+mod port;
 mod programs;
+mod sizes;
 mod tc;
 
-pub use device::{
-    MAX_PAIRS, PairRate, Port, Received, Sent, Setup, Shaper, UNLIMITED_BPS, UNNUMBERED, UNSHAPED, sweep,
-};
+pub use behind::namespace_behind;
+pub use claim::sweep;
+pub use device::{PairRate, Received, Sent, Setup, Shaper, UNNUMBERED, UNSHAPED};
 pub use error::ShaperError;
+pub use freeze::freeze;
+pub use loaded::MAX_PAIRS;
+pub use port::Port;
+pub use sizes::UNLIMITED_BPS;
 pub use tc::ClassCounts;

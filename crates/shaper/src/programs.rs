@@ -1,9 +1,10 @@
 //! The classifiers: one for what leaves an interface, one for what enters, one for a port of a switch.
 //!
-//! All of them look at IPv4 only, find the pair of a packet by its two addresses and pass every packet on.
+//! All of them find the pair of a packet by its two addresses, IPv4 as mapped into IPv6, and pass every packet on. The
+//! number of a packet is its IP ID, or the lower 16 bits of its flow label, since IPv6 has no other field to spare.
 //! A packet of several segments counts as that many, with the headers that each of them will have.
 
-use gavotte_kernel::assembler::Op::{Add, And, Arsh, Div, Lsh, Mov, Mul, Or, Rsh, Sub};
+use gavotte_kernel::assembler::Op::{Add, And, Arsh, Div, Lsh, Mov, Mul, Rsh, Sub, Xor};
 use gavotte_kernel::assembler::Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use gavotte_kernel::assembler::When::{Equal, Greater, Less, NotEqual, SignedGreater, SignedLess};
 use gavotte_kernel::assembler::Width::{Double, Half, Word};
@@ -21,7 +22,9 @@ pub(crate) mod out {
     pub(crate) const LAST_NS: usize = 4;
     pub(crate) const DRAIN: usize = 5;
     pub(crate) const ROOM: usize = 6;
-    pub(crate) const WORDS: usize = 7;
+    /// 1 = make what is not ECN-capable ECT(1), so that switches mark it.
+    pub(crate) const ECT: usize = 7;
+    pub(crate) const WORDS: usize = 8;
 }
 
 /// Words of an entry that counts what arrives.
@@ -34,7 +37,9 @@ pub(crate) mod arrived {
     pub(crate) const FIRST: usize = 3;
     pub(crate) const CE: usize = 4;
     pub(crate) const WOULD_MARK: usize = 5;
-    pub(crate) const WORDS: usize = 6;
+    /// 1 = turn ECT(1) back into what it was.
+    pub(crate) const ECT: usize = 6;
+    pub(crate) const WORDS: usize = 7;
 }
 
 /// Words of a phantom queue.
@@ -43,6 +48,7 @@ pub(crate) mod phantom {
     pub(crate) const LAST_NS: usize = 1;
     /// Bytes that leave it per second; 0 = there is none.
     pub(crate) const DRAIN: usize = 2;
+    /// From here on it marks, the more the longer it is; at twice as much everything.
     pub(crate) const THRESHOLD: usize = 3;
     pub(crate) const MARKED: usize = 4;
     pub(crate) const PACKETS: usize = 5;
@@ -60,6 +66,7 @@ pub(crate) struct Maps {
 
 const LOOK_UP: i32 = 1;
 const KTIME: i32 = 5;
+const RANDOM: i32 = 7;
 const STORE_BYTES: i32 = 9;
 const L3_CHECKSUM: i32 = 10;
 const SET_CE: i32 = 97;
@@ -72,26 +79,62 @@ const CTX_DATA_END: i16 = 80;
 const CTX_GSO_SEGS: i16 = 164;
 
 const ETHERNET: i16 = 14;
-const HEADERS: i32 = 34;
-const ID: i16 = ETHERNET + 4;
-const FRAGMENT: i16 = ETHERNET + 6;
 const CHECKSUM: i32 = ETHERNET as i32 + 10;
-const ADDRESSES: i16 = ETHERNET + 12;
-/// Ethernet, IPv4 and TCP headers, which every segment but the first brings again.
-const AGAIN_BYTES: i32 = 54;
+
+/// Where the fields of a header are, and how long it is.
+struct Header {
+    kind: i32,
+    bytes: i16,
+    id: i16,
+    addresses: i16,
+    /// Bits of the first 16 behind the traffic class.
+    behind: i32,
+}
+
+const IPV4: Header = Header {
+    kind: 0x0800,
+    bytes: 20,
+    id: ETHERNET + 4,
+    addresses: ETHERNET + 12,
+    behind: 0,
+};
+const IPV6: Header = Header {
+    kind: 0x86dd,
+    bytes: 40,
+    id: ETHERNET + 2,
+    addresses: ETHERNET + 8,
+    behind: 4,
+};
+/// TCP's header, which every segment but the first brings again with those before it.
+const TCP_BYTES: i32 = 20;
+const IPV4_FRAGMENT: i16 = ETHERNET + 6;
+const IPV6_NEXT: i16 = ETHERNET + 6;
+/// What stands before an IPv4 address in an IPv6 one.
+const MAPPED: i32 = i32::from_ne_bytes([0, 0, 0xff, 0xff]);
+/// A fragment header.
+const FRAGMENTED: i32 = 44;
 
 // The frame.
-const KEY: i16 = -8;
-const INDEX: i16 = -12;
-const PIECE: i16 = -16;
-const ID_RAW: i16 = -24;
-const TOS_RAW: i16 = -32;
-const UNNUMBERED: i16 = -40;
-const MARKED: i16 = -48;
+const KEY: i16 = -32;
+const INDEX: i16 = -36;
+const PIECE: i16 = -40;
+const ID_RAW: i16 = -48;
+/// The first 16 bits as they are, and of them the traffic class.
+const FIRST_RAW: i16 = -56;
+const TOS: i16 = -64;
+const UNNUMBERED: i16 = -72;
+const MARKED: i16 = -80;
+/// Bits behind the traffic class: 0 says that it is IPv4.
+const BEHIND: i16 = -88;
+const ID_AT: i16 = -96;
+const COLOUR: i16 = -104;
+const LENGTH: i16 = -112;
 
 /// Let the packet go on to whatever filter is next.
 const PASS: i32 = -1;
 const DROP: i32 = 2;
+const RANDOM_BITS: i32 = 16;
+const RANDOM_MASK: i32 = (1 << RANDOM_BITS) - 1;
 const NOT_A_FRAGMENT: i32 = 0x3fff;
 /// Class selector 6 is for the network's own: agents' words overtake what waits, so they bear no number.
 const DSCP: i32 = 0xfc;
@@ -109,28 +152,47 @@ fn word(index: usize) -> i16 {
 fn read(program: &mut Assembler) {
     program
         .op(Mov, R6, R1)
-        .load(Word, R2, R6, CTX_PROTOCOL)
-        .big_endian(R2, 16)
-        .jump_value(NotEqual, R2, 0x0800, "pass")
         .load(Word, R7, R6, CTX_DATA)
         .load(Word, R8, R6, CTX_DATA_END)
-        .op(Mov, R2, R7)
-        .op_value(Add, R2, HEADERS)
-        .jump(Greater, R2, R8, "pass")
-        .load(Word, R2, R7, ADDRESSES)
-        .store(Word, R10, KEY, R2)
-        .load(Word, R2, R7, ADDRESSES + 4)
-        .store(Word, R10, KEY + 4, R2)
-        .load(Half, R2, R7, ID)
-        .store(Double, R10, ID_RAW, R2)
-        .load(Half, R2, R7, ETHERNET)
-        .store(Double, R10, TOS_RAW, R2)
-        .load(Half, R2, R7, FRAGMENT)
+        .load(Word, R2, R6, CTX_PROTOCOL)
+        .big_endian(R2, 16)
+        .jump_value(Equal, R2, IPV6.kind, "ipv6")
+        .jump_value(NotEqual, R2, IPV4.kind, "pass");
+    header(program, &IPV4);
+    for (at, value) in [(0, 0), (4, 0), (8, MAPPED)] {
+        program
+            .store_value(Word, R10, KEY + at, value)
+            .store_value(Word, R10, KEY + 16 + at, value);
+    }
+    program
+        .load(Word, R2, R7, IPV4.addresses)
+        .store(Word, R10, KEY + 12, R2)
+        .load(Word, R2, R7, IPV4.addresses + 4)
+        .store(Word, R10, KEY + 28, R2)
+        .load(Half, R2, R7, IPV4_FRAGMENT)
         .big_endian(R2, 16)
         .op_value(And, R2, NOT_A_FRAGMENT)
         .store(Double, R10, UNNUMBERED, R2)
-        .load(Double, R2, R10, TOS_RAW)
+        .op_value(Mov, R3, i32::from(ETHERNET + IPV4.bytes) + TCP_BYTES)
+        .jump_always("known")
+        .label("ipv6");
+    header(program, &IPV6);
+    for word in 0..8 {
+        program
+            .load(Word, R2, R7, IPV6.addresses + 4 * word)
+            .store(Word, R10, KEY + 4 * word, R2);
+    }
+    program
+        .store_value(Double, R10, UNNUMBERED, 0)
+        .load(Half, R2, R7, IPV6_NEXT)
         .big_endian(R2, 16)
+        .op_value(Rsh, R2, 8)
+        .jump_value(NotEqual, R2, FRAGMENTED, "whole")
+        .store_value(Double, R10, UNNUMBERED, 1)
+        .label("whole")
+        .op_value(Mov, R3, i32::from(ETHERNET + IPV6.bytes) + TCP_BYTES)
+        .label("known")
+        .load(Double, R2, R10, TOS)
         .op_value(And, R2, DSCP)
         .jump_value(NotEqual, R2, CONTROL, "ordinary")
         .store_value(Double, R10, UNNUMBERED, 1)
@@ -142,8 +204,27 @@ fn read(program: &mut Assembler) {
         .load(Word, R9, R6, CTX_LEN)
         .op(Mov, R2, R8)
         .op_value(Sub, R2, 1)
-        .op_value(Mul, R2, AGAIN_BYTES)
-        .op(Add, R9, R2);
+        .op(Mul, R2, R3)
+        .op(Add, R9, R2)
+        .store(Double, R10, LENGTH, R9);
+}
+
+/// What both kinds of header have. The packet is R7 to R8.
+fn header(program: &mut Assembler, header: &Header) {
+    program
+        .op(Mov, R2, R7)
+        .op_value(Add, R2, i32::from(ETHERNET + header.bytes))
+        .jump(Greater, R2, R8, "pass")
+        .store_value(Double, R10, BEHIND, header.behind)
+        .store_value(Double, R10, ID_AT, header.id.into())
+        .load(Half, R2, R7, header.id)
+        .store(Double, R10, ID_RAW, R2)
+        .load(Half, R2, R7, ETHERNET)
+        .store(Double, R10, FIRST_RAW, R2)
+        .big_endian(R2, 16)
+        .op_value(Rsh, R2, header.behind)
+        .op_value(And, R2, 0xff)
+        .store(Double, R10, TOS, R2);
 }
 
 /// R0 = the entry of `map` with the number in `INDEX`.
@@ -168,19 +249,22 @@ fn pair(program: &mut Assembler, maps: Maps) {
         .store(Word, R10, INDEX, R1);
 }
 
-/// Writes 16 bits of the IPv4 header, and its checksum: `from` is a slot of the frame that holds what is there, `to` a
-/// register with what shall be, both as they lie in the packet.
-fn rewrite(program: &mut Assembler, at: i16, from: i16, to: Reg) {
+/// Writes 16 bits of the header, and IPv4's checksum: `from` is a slot of the frame that holds what is there, `to` a
+/// register with what shall be, both as they lie in the packet; `at` a slot with the place.
+fn rewrite(program: &mut Assembler, at: i16, from: i16, to: Reg, done: &'static str) {
     program
         .store(Half, R10, PIECE, to)
+        .load(Double, R1, R10, BEHIND)
+        .jump_value(NotEqual, R1, 0, done)
         .op(Mov, R4, to)
         .op(Mov, R1, R6)
         .op_value(Mov, R2, CHECKSUM)
         .load(Double, R3, R10, from)
         .op_value(Mov, R5, 2)
         .call(L3_CHECKSUM)
+        .label(done)
         .op(Mov, R1, R6)
-        .op_value(Mov, R2, at.into())
+        .load(Double, R2, R10, at)
         .op(Mov, R3, R10)
         .op_value(Add, R3, PIECE.into())
         .op_value(Mov, R4, 2)
@@ -188,24 +272,30 @@ fn rewrite(program: &mut Assembler, at: i16, from: i16, to: Reg) {
         .call(STORE_BYTES);
 }
 
-/// Turns the ECN field `from` into `to`, when it is that.
+/// Turns the ECN field `from` into `to`, when it is that and the slot `COLOUR` says so.
 fn recolour(program: &mut Assembler, from: i32, to: i32) {
     program
-        .load(Double, R7, R10, TOS_RAW)
-        .big_endian(R7, 16)
-        .op(Mov, R2, R7)
+        .load(Double, R2, R10, COLOUR)
+        .jump_value(Equal, R2, 0, "coloured")
+        .load(Double, R2, R10, TOS)
         .op_value(And, R2, ECN)
         .jump_value(NotEqual, R2, from, "coloured")
-        .op_value(And, R7, !ECN & 0xffff)
-        .op_value(Or, R7, to)
-        .big_endian(R7, 16);
-    rewrite(program, ETHERNET, TOS_RAW, R7);
+        .load(Double, R7, R10, FIRST_RAW)
+        .big_endian(R7, 16)
+        .load(Double, R2, R10, BEHIND)
+        .op_value(Mov, R3, from ^ to)
+        .op(Lsh, R3, R2)
+        .op(Xor, R7, R3)
+        .big_endian(R7, 16)
+        // The place of the number is needed no more.
+        .store_value(Double, R10, ID_AT, ETHERNET.into());
+    rewrite(program, ID_AT, FIRST_RAW, R7, "summed");
     program.label("coloured");
 }
 
-/// What leaves: sets the pair's class as priority, drops what its queue would have no room for, counts and numbers the rest. `ect` makes what is not ECN-capable ECT(1), so that
-/// switches mark it; [`ingress`] takes that back.
-pub(crate) fn egress(maps: Maps, major: u32, ect: bool) -> Vec<[u8; 8]> {
+/// What leaves: sets the pair's class as priority, drops what its queue would have no room for, counts and numbers the
+/// rest, and makes it ECN-capable where the pair says so; [`ingress`] takes that back.
+pub(crate) fn egress(maps: Maps, major: u32) -> Vec<[u8; 8]> {
     let mut program = Assembler::default();
     read(&mut program);
     // What bears a class already is the agents' own talk.
@@ -218,6 +308,8 @@ pub(crate) fn egress(maps: Maps, major: u32, ect: bool) -> Vec<[u8; 8]> {
     entry(&mut program, maps.out);
     program
         .op(Mov, R7, R0)
+        .load(Double, R1, R7, word(out::ECT))
+        .store(Double, R10, COLOUR, R1)
         .load(Double, R1, R7, word(out::DRAIN))
         .jump_value(Equal, R1, 0, "fits");
     drain(&mut program, [out::LAST_NS, out::DRAIN, out::LEVEL]);
@@ -234,11 +326,9 @@ pub(crate) fn egress(maps: Maps, major: u32, ect: bool) -> Vec<[u8; 8]> {
         .fetch_add(R7, word(out::PACKETS), R8)
         .op(Mov, R7, R8)
         .big_endian(R7, 16);
-    rewrite(&mut program, ID, ID_RAW, R7);
+    rewrite(&mut program, ID_AT, ID_RAW, R7, "number");
     program.label("numbered");
-    if ect {
-        recolour(&mut program, 0, ECT_1);
-    }
+    recolour(&mut program, 0, ECT_1);
     program
         .label("pass")
         .exit(PASS)
@@ -287,17 +377,31 @@ fn queue(program: &mut Assembler, maps: Maps) {
     drain(program, [phantom::LAST_NS, phantom::DRAIN, phantom::LEVEL]);
     program
         .op(Add, R4, R9)
+        // R3 = how far it is above the threshold; a queue is only twice as long, as a switch would drop the rest.
         .load(Double, R5, R7, word(phantom::THRESHOLD))
-        .jump(SignedLess, R4, R5, "short")
-        .store_value(Double, R10, MARKED, 1)
-        .add_atomic(R7, word(phantom::MARKED), R8)
-        // A queue is only so long: what does not fit is forgotten, as a switch would drop it.
-        .op_value(Lsh, R5, 1)
-        .jump(SignedLess, R4, R5, "short")
+        .op(Mov, R3, R4)
+        .op(Sub, R3, R5)
+        .jump(SignedLess, R3, R5, "short")
+        .op(Mov, R3, R5)
         .op(Mov, R4, R5)
+        .op_value(Lsh, R4, 1)
         .label("short")
         .store(Double, R7, word(phantom::LEVEL), R4)
+        .jump_value(SignedLess, R3, 1, "queued")
+        // As many are marked as that is of the threshold. Between nothing and everything, as RED does: all or nothing would
+        // have everybody fall until the queue has drained, long after rates are low enough.
+        .op(Mov, R9, R3)
+        .call(RANDOM)
+        .load(Double, R5, R7, word(phantom::THRESHOLD))
+        .op_value(And, R0, RANDOM_MASK)
+        .op(Mul, R0, R5)
+        .op_value(Rsh, R0, RANDOM_BITS)
+        .jump(SignedLess, R9, R0, "queued")
+        .store_value(Double, R10, MARKED, 1)
+        .add_atomic(R7, word(phantom::MARKED), R8)
         .label("queued");
+    // R9 is bytes again.
+    program.load(Double, R9, R10, LENGTH);
 }
 
 /// Sets CE when the packet is marked and its ECN field compares so to `code`.
@@ -305,8 +409,7 @@ fn mark(program: &mut Assembler, skip_when: gavotte_kernel::assembler::When, cod
     program
         .load(Double, R1, R10, MARKED)
         .jump_value(Equal, R1, 0, "unmarked")
-        .load(Double, R1, R10, TOS_RAW)
-        .big_endian(R1, 16)
+        .load(Double, R1, R10, TOS)
         .op_value(And, R1, ECN)
         .jump_value(skip_when, R1, code, "unmarked")
         .op(Mov, R1, R6)
@@ -315,22 +418,21 @@ fn mark(program: &mut Assembler, skip_when: gavotte_kernel::assembler::When, cod
 }
 
 /// What arrives: counts bytes, packets, gaps in the numbers, CE; puts all of it through a phantom queue, whose marks are
-/// counted whether the packet can bear CE or not. ECT(0) is turned into CE, and ECT(1) back into what it was when `ect`.
-pub(crate) fn ingress(maps: Maps, ect: bool) -> Vec<[u8; 8]> {
+/// counted whether the packet can bear CE or not. ECT(0) is turned into CE, and ECT(1) back into what it was where the pair
+/// says so.
+pub(crate) fn ingress(maps: Maps) -> Vec<[u8; 8]> {
     let mut program = Assembler::default();
     read(&mut program);
     queue(&mut program, maps);
     mark(&mut program, NotEqual, ECT_0);
-    if ect {
-        recolour(&mut program, ECT_1, 0);
-    }
     pair(&mut program, maps);
     entry(&mut program, maps.arrived);
     program
         .op(Mov, R7, R0)
+        .load(Double, R1, R7, word(arrived::ECT))
+        .store(Double, R10, COLOUR, R1)
         .add_atomic(R7, word(arrived::BYTES), R9)
-        .load(Double, R1, R10, TOS_RAW)
-        .big_endian(R1, 16)
+        .load(Double, R1, R10, TOS)
         .op_value(And, R1, ECN)
         .jump_value(NotEqual, R1, CE, "unhurt")
         .add_atomic(R7, word(arrived::CE), R8)
@@ -340,7 +442,7 @@ pub(crate) fn ingress(maps: Maps, ect: bool) -> Vec<[u8; 8]> {
         .add_atomic(R7, word(arrived::WOULD_MARK), R8)
         .label("spared")
         .load(Double, R1, R10, UNNUMBERED)
-        .jump_value(NotEqual, R1, 0, "pass")
+        .jump_value(NotEqual, R1, 0, "counted")
         .load(Double, R1, R10, ID_RAW)
         .big_endian(R1, 16)
         .load(Double, R2, R7, word(arrived::FIRST))
@@ -356,11 +458,12 @@ pub(crate) fn ingress(maps: Maps, ect: bool) -> Vec<[u8; 8]> {
         .op(Sub, R1, R2)
         .op_value(Lsh, R1, 48)
         .op_value(Arsh, R1, 48)
-        .jump_value(SignedLess, R1, 1, "pass")
+        .jump_value(SignedLess, R1, 1, "counted")
         .op(Add, R2, R1)
         .store(Double, R7, word(arrived::NEXT), R2)
-        .label("pass")
-        .exit(PASS);
+        .label("counted");
+    recolour(&mut program, ECT_1, 0);
+    program.label("pass").exit(PASS);
     program.finish()
 }
 

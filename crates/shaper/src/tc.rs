@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use gavotte_kernel::netlink::{
     Message, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Netlink, attribute, text, u32_at, u64_at,
@@ -48,6 +48,7 @@ const TC_H_CLSACT: u32 = 0xFFFF_FFF1;
 const TC_LINKLAYER_ETHERNET: u8 = 1;
 const ETH_P_ALL: u32 = 3;
 const ETH_P_IP: u32 = 0x0800;
+const ETH_P_IPV6: u32 = 0x86dd;
 /// Kernel ticks of a token bucket are 64 ns.
 const TICK_SHIFT: u32 = 6;
 
@@ -55,6 +56,12 @@ const TICK_SHIFT: u32 = 6;
 pub(crate) const MAJOR: u32 = 0x6776;
 /// The handle of our root qdisc.
 pub(crate) const ROOT: u32 = MAJOR << 16;
+/// Class of everything of the host.
+pub(crate) const VM: u16 = 1;
+/// Class of pairs that have none of their own yet.
+pub(crate) const NEWCOMERS: u16 = 2;
+/// The first class of a pair.
+pub(crate) const FIRST_PAIR: u16 = 16;
 /// Filters of ours stand at this priority.
 const FILTER_PRIORITY: u32 = 0x6776;
 
@@ -207,27 +214,33 @@ pub(crate) fn drop_program(device: u32, way: Way) -> Message {
     )
 }
 
-/// Sends IPv4 packets for `target` to a class, without BPF.
-pub(crate) fn u32_filter(device: u32, target: Ipv4Addr, minor: u16) -> Message {
-    // struct tc_u32_sel with one key: flags (TC_U32_TERMINAL), offshift, nkeys, offmask, off, offoff, hoff, hmask; key:
-    // mask, value, offset 16 = the destination address.
-    let mut selector = vec![1, 0, 1, 0];
+/// Sends packets for `target` to a class, without BPF.
+pub(crate) fn u32_filter(device: u32, target: IpAddr, minor: u16) -> Message {
+    // Where the destination address is in the header, in words of 4 bytes.
+    let (protocol, begin, address) = match target {
+        IpAddr::V4(address) => (ETH_P_IP, 16, address.octets().to_vec()),
+        IpAddr::V6(address) => (ETH_P_IPV6, 24, address.octets().to_vec()),
+    };
+    // struct tc_u32_sel: flags (TC_U32_TERMINAL), offshift, nkeys, offmask, off, offoff, hoff, hmask; of each key:
+    // mask, value, offset, offset mask.
+    let mut selector = vec![1, 0, (address.len() / 4) as u8, 0];
     selector.extend_from_slice(&[0; 12]);
-    selector.extend_from_slice(&u32::MAX.to_ne_bytes());
-    selector.extend_from_slice(&target.octets());
-    selector.extend_from_slice(&16i32.to_ne_bytes());
-    selector.extend_from_slice(&0i32.to_ne_bytes());
-    Message::new(
-        RTM_NEWTFILTER,
-        NLM_F_CREATE | NLM_F_EXCL,
-        &tcmsg(device, 0, ROOT, filter_info(ETH_P_IP)),
-    )
-    .put_text(TCA_KIND, "u32")
-    .nest(TCA_OPTIONS, |inside| {
-        inside
-            .put_u32(TCA_U32_CLASSID, ROOT | u32::from(minor))
-            .put(TCA_U32_SEL, &selector)
-    })
+    for (word, value) in address.chunks(4).enumerate() {
+        selector.extend_from_slice(&u32::MAX.to_ne_bytes());
+        selector.extend_from_slice(value);
+        selector.extend_from_slice(&(begin + 4 * word as i32).to_ne_bytes());
+        selector.extend_from_slice(&0i32.to_ne_bytes());
+    }
+    // Filters of one priority are of one protocol.
+    let priority = FILTER_PRIORITY + u32::from(protocol == ETH_P_IPV6);
+    let info = priority << 16 | u32::from((protocol as u16).to_be());
+    Message::new(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_EXCL, &tcmsg(device, 0, ROOT, info))
+        .put_text(TCA_KIND, "u32")
+        .nest(TCA_OPTIONS, |inside| {
+            inside
+                .put_u32(TCA_U32_CLASSID, ROOT | u32::from(minor))
+                .put(TCA_U32_SEL, &selector)
+        })
 }
 
 fn ifinfomsg(device: u32) -> Vec<u8> {
@@ -262,15 +275,19 @@ pub(crate) fn links(netlink: &mut Netlink) -> io::Result<Vec<Link>> {
     Ok(links)
 }
 
-/// The index of the interface that has an IPv4 address.
-pub(crate) fn device_of(netlink: &mut Netlink, address: Ipv4Addr) -> io::Result<Option<u32>> {
+/// The index of the interface that has an address.
+pub(crate) fn device_of(netlink: &mut Netlink, address: IpAddr) -> io::Result<Option<u32>> {
+    let (family, bytes) = match address {
+        IpAddr::V4(address) => (libc::AF_INET, address.octets().to_vec()),
+        IpAddr::V6(address) => (libc::AF_INET6, address.octets().to_vec()),
+    };
     let mut found = None;
     netlink.dump(
-        Message::new(RTM_GETADDR, 0, &[libc::AF_INET as u8, 0, 0, 0, 0, 0, 0, 0]),
+        Message::new(RTM_GETADDR, 0, &[family as u8, 0, 0, 0, 0, 0, 0, 0]),
         |body| {
             let rest = body.get(8..).unwrap_or_default();
             let own = attribute(rest, IFA_LOCAL).or_else(|| attribute(rest, IFA_ADDRESS));
-            if own == Some(&address.octets()) {
+            if own == Some(bytes.as_slice()) {
                 found = u32_at(body, 4);
             }
         },
@@ -349,6 +366,24 @@ pub(crate) fn counts(netlink: &mut Netlink, device: u32) -> io::Result<BTreeMap<
                 backlog_bytes: u32_at(queue, 4).unwrap_or(0),
             },
         );
+    })?;
+    Ok(all)
+}
+
+/// What each class of ours on an interface may always send, bit/s, by minor number.
+pub(crate) fn class_rates(netlink: &mut Netlink, device: u32) -> io::Result<BTreeMap<u16, u64>> {
+    let mut all = BTreeMap::new();
+    netlink.dump(Message::new(RTM_GETTCLASS, 0, &tcmsg(device, 0, 0, 0)), |body| {
+        let Some(handle) = u32_at(body, 8).filter(|handle| handle >> 16 == MAJOR) else {
+            return;
+        };
+        let options = attribute(body.get(20..).unwrap_or_default(), TCA_OPTIONS).unwrap_or_default();
+        // In bytes a second; struct tc_htb_opt begins with a tc_ratespec, whose rate has 32 bits.
+        let wide = attribute(options, TCA_HTB_RATE64).and_then(|value| u64_at(value, 0));
+        let narrow = attribute(options, TCA_HTB_PARMS).and_then(|value| u32_at(value, 8));
+        if let Some(rate) = wide.or(narrow.map(u64::from)) {
+            all.insert(handle as u16, 8 * rate);
+        }
     })?;
     Ok(all)
 }

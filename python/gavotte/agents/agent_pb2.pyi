@@ -66,6 +66,11 @@ class GuardMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     GUARD_MODE_ECN: _ClassVar[GuardMode]
     GUARD_MODE_LOSS: _ClassVar[GuardMode]
+
+class GuardRemains(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    GUARD_REMAINS_NOTHING: _ClassVar[GuardRemains]
+    GUARD_REMAINS_STATIC: _ClassVar[GuardRemains]
 FAILURE_UNSPECIFIED: Failure
 FAILURE_INVALID: Failure
 FAILURE_OVER_BUDGET: Failure
@@ -105,6 +110,8 @@ GATED_REFUSAL_TOO_SHORT: GatedRefusal
 GATED_REFUSAL_UNSTEADY: GatedRefusal
 GUARD_MODE_ECN: GuardMode
 GUARD_MODE_LOSS: GuardMode
+GUARD_REMAINS_NOTHING: GuardRemains
+GUARD_REMAINS_STATIC: GuardRemains
 
 class HealthRequest(_message.Message):
     __slots__ = ()
@@ -886,8 +893,30 @@ class Constant(_message.Message):
     value: float
     def __init__(self, name: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
 
+class GuardedInside(_message.Message):
+    __slots__ = ("name", "device", "cgroup")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DEVICE_FIELD_NUMBER: _ClassVar[int]
+    CGROUP_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    device: str
+    cgroup: str
+    def __init__(self, name: _Optional[str] = ..., device: _Optional[str] = ..., cgroup: _Optional[str] = ...) -> None: ...
+
+class GuardedTenant(_message.Message):
+    __slots__ = ("name", "hosts", "egress_bps", "ingress_bps")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    HOSTS_FIELD_NUMBER: _ClassVar[int]
+    EGRESS_BPS_FIELD_NUMBER: _ClassVar[int]
+    INGRESS_BPS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    hosts: _containers.RepeatedScalarFieldContainer[str]
+    egress_bps: float
+    ingress_bps: float
+    def __init__(self, name: _Optional[str] = ..., hosts: _Optional[_Iterable[str]] = ..., egress_bps: _Optional[float] = ..., ingress_bps: _Optional[float] = ...) -> None: ...
+
 class GuardRequest(_message.Message):
-    __slots__ = ("run_id", "key", "self", "hosts", "mode", "fixed", "user", "constants")
+    __slots__ = ("run_id", "key", "self", "hosts", "mode", "fixed", "user", "constants", "inside", "tenants", "remains")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     SELF_FIELD_NUMBER: _ClassVar[int]
@@ -896,6 +925,9 @@ class GuardRequest(_message.Message):
     FIXED_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
     CONSTANTS_FIELD_NUMBER: _ClassVar[int]
+    INSIDE_FIELD_NUMBER: _ClassVar[int]
+    TENANTS_FIELD_NUMBER: _ClassVar[int]
+    REMAINS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     key: bytes
     self: str
@@ -904,7 +936,10 @@ class GuardRequest(_message.Message):
     fixed: bool
     user: str
     constants: _containers.RepeatedCompositeFieldContainer[Constant]
-    def __init__(self_, run_id: _Optional[str] = ..., key: _Optional[bytes] = ..., self: _Optional[str] = ..., hosts: _Optional[_Iterable[_Union[GuardedHost, _Mapping]]] = ..., mode: _Optional[_Union[GuardMode, str]] = ..., fixed: bool = ..., user: _Optional[str] = ..., constants: _Optional[_Iterable[_Union[Constant, _Mapping]]] = ...) -> None: ...
+    inside: _containers.RepeatedCompositeFieldContainer[GuardedInside]
+    tenants: _containers.RepeatedCompositeFieldContainer[GuardedTenant]
+    remains: GuardRemains
+    def __init__(self_, run_id: _Optional[str] = ..., key: _Optional[bytes] = ..., self: _Optional[str] = ..., hosts: _Optional[_Iterable[_Union[GuardedHost, _Mapping]]] = ..., mode: _Optional[_Union[GuardMode, str]] = ..., fixed: bool = ..., user: _Optional[str] = ..., constants: _Optional[_Iterable[_Union[Constant, _Mapping]]] = ..., inside: _Optional[_Iterable[_Union[GuardedInside, _Mapping]]] = ..., tenants: _Optional[_Iterable[_Union[GuardedTenant, _Mapping]]] = ..., remains: _Optional[_Union[GuardRemains, str]] = ...) -> None: ...
 
 class GuardReply(_message.Message):
     __slots__ = ("device", "without_bpf")
@@ -943,7 +978,7 @@ class GuardedPair(_message.Message):
     def __init__(self, source: _Optional[str] = ..., target: _Optional[str] = ..., guarantee_bps: _Optional[float] = ..., limit_bps: _Optional[float] = ..., rate_bps: _Optional[float] = ..., marks: _Optional[int] = ..., lost: _Optional[int] = ..., windows: _Optional[int] = ..., unmet: _Optional[int] = ..., why: _Optional[str] = ...) -> None: ...
 
 class GuardedReply(_message.Message):
-    __slots__ = ("guarded", "run_id", "user", "device", "without_bpf", "age_s", "pairs", "silent", "cpu_s", "control_bytes", "error")
+    __slots__ = ("guarded", "run_id", "user", "device", "without_bpf", "age_s", "pairs", "silent", "cpu_s", "control_bytes", "error", "self", "inside", "egress_bps", "ingress_bps")
     GUARDED_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -955,6 +990,10 @@ class GuardedReply(_message.Message):
     CPU_S_FIELD_NUMBER: _ClassVar[int]
     CONTROL_BYTES_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    SELF_FIELD_NUMBER: _ClassVar[int]
+    INSIDE_FIELD_NUMBER: _ClassVar[int]
+    EGRESS_BPS_FIELD_NUMBER: _ClassVar[int]
+    INGRESS_BPS_FIELD_NUMBER: _ClassVar[int]
     guarded: bool
     run_id: str
     user: str
@@ -966,7 +1005,11 @@ class GuardedReply(_message.Message):
     cpu_s: float
     control_bytes: int
     error: str
-    def __init__(self, guarded: bool = ..., run_id: _Optional[str] = ..., user: _Optional[str] = ..., device: _Optional[str] = ..., without_bpf: _Optional[str] = ..., age_s: _Optional[float] = ..., pairs: _Optional[_Iterable[_Union[GuardedPair, _Mapping]]] = ..., silent: _Optional[_Iterable[str]] = ..., cpu_s: _Optional[float] = ..., control_bytes: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+    self: str
+    inside: _containers.RepeatedCompositeFieldContainer[GuardedReply]
+    egress_bps: float
+    ingress_bps: float
+    def __init__(self_, guarded: bool = ..., run_id: _Optional[str] = ..., user: _Optional[str] = ..., device: _Optional[str] = ..., without_bpf: _Optional[str] = ..., age_s: _Optional[float] = ..., pairs: _Optional[_Iterable[_Union[GuardedPair, _Mapping]]] = ..., silent: _Optional[_Iterable[str]] = ..., cpu_s: _Optional[float] = ..., control_bytes: _Optional[int] = ..., error: _Optional[str] = ..., self: _Optional[str] = ..., inside: _Optional[_Iterable[_Union[GuardedReply, _Mapping]]] = ..., egress_bps: _Optional[float] = ..., ingress_bps: _Optional[float] = ...) -> None: ...
 
 class UnguardRequest(_message.Message):
     __slots__ = ()

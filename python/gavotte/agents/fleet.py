@@ -81,6 +81,11 @@ class Neighbour:
         return f"run {self.run_id} ({introduced(self.purpose, self.user)}) on {', '.join(self.hosts)}"
 
     @property
+    def deed(self) -> str:
+        """What it did meanwhile: a guarantee need not have moved anything, but it limits."""
+        return "whose guarantees stood meanwhile" if self.kind == STANDING else "which moved bytes meanwhile"
+
+    @property
     def apps(self) -> tuple[str, ...]:
         """The applications that it replays, as its purpose tells."""
         return tuple(self.purpose.removeprefix(REPLAYING).split(", ")) if self.purpose.startswith(REPLAYING) else ()

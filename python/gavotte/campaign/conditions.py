@@ -26,7 +26,7 @@ def unclean(samples: Sequence[Sample]) -> list[str]:
         before, after = accounts(sample.metadata)
         beside = sample.metadata.get("beside")
         for other in beside if isinstance(beside, list) else ():
-            findings[f"another run moved bytes meanwhile: {other}"][""].add(sample.sample)
+            findings[f"another run stood beside it: {other}"][""].add(sample.sample)
         if not before:
             findings["the endpoints told nothing of themselves"][""].add(sample.sample)
         for host, state in before.items():

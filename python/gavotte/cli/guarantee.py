@@ -111,8 +111,8 @@ def apply(
         return
     kept = keep(read, inventory, fixed=static, constants=constants)
     for tenant in read.tenant:
-        if any(getattr(tenant, name) is not None for name in ("egress", "ingress", "egress_limit", "ingress_limit")):
-            note(f"warning: agents keep what hosts have, not what tenant `{tenant.name}` has beyond that")
+        if tenant.egress_limit is not None or tenant.ingress_limit is not None:
+            note(f"warning: agents keep what tenant `{tenant.name}` has at least, not its limits")
     for host in kept:
         if host.fixed and not static:
             note(f"warning: {host.host}: static shares only: {host.fixed}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
 
+    from gavotte.agents.fleet import Neighbour
     from gavotte.formats.network import Network
 
 TEXT_WIDTH = 16
@@ -46,10 +47,10 @@ def note(message: str) -> None:
         print(message, file=sys.stderr, flush=True)
 
 
-def warn_beside(runs: Iterable[object], consequence: str) -> None:
-    """Names other runs that moved bytes while something was measured."""
+def warn_beside(runs: Iterable[Neighbour], consequence: str) -> None:
+    """Names other runs that moved bytes, or kept guarantees, while something was measured."""
     for run in runs:
-        note(f"warning: measured beside {run}, which moved bytes meanwhile: {consequence}")
+        note(f"warning: measured beside {run}, {run.deed}: {consequence}")
 
 
 def printable(text: str) -> str:

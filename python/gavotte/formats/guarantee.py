@@ -5,6 +5,7 @@ Rates are wire rates as a limiter counts them, as in a Topology: 1514 bytes for 
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -24,10 +25,14 @@ DIRECTIONS = ("egress", "ingress")
 
 
 class HostGuarantee(Written):
-    """The hose of one host.
+    """The hose of one host, or of a container with a network of its own.
 
     Attributes:
         host: its name.
+        on: of a container: the host whose agent keeps its guarantee.
+        address: of a container: its address, to which the other hosts have a route.
+        device: of a container: the host's end of its veth.
+        cgroup: of a container, instead: its cgroup, as a path below `/sys/fs/cgroup`.
         egress: what it may send to all others together at least, wire bit/s; None = nothing is guaranteed.
         ingress: what it may receive from all others together at least, wire bit/s.
         egress_limit: what it may send at most, None = all that is there.
@@ -35,6 +40,10 @@ class HostGuarantee(Written):
     """
 
     host: HostName
+    on: HostName | None = None
+    address: Annotated[str, Field(max_length=45)] | None = None
+    device: Annotated[str, Field(pattern=r"^[^/\s]{1,15}$")] | None = None
+    cgroup: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
     egress: Rate | None = None
     ingress: Rate | None = None
     egress_limit: Rate | None = None
@@ -69,6 +78,8 @@ class Guarantee(Written):
         format: version of the format.
         headroom: share of every link that is guaranteed to nobody.
         mode: what tells of congestion: `ecn`, marks and drops; `loss`, drops alone.
+        remains: what is left on a host whose agent is killed: `nothing`, or `static`, each pair's guarantee as its
+            limit until an agent starts there again.
         guarantee: one entry a host. Hosts that are not named have no guarantee and are not slowed.
         tenant: aggregates over hosts.
     """
@@ -76,6 +87,7 @@ class Guarantee(Written):
     format: Literal["gavotte/guarantee/1"]
     headroom: Annotated[float, Field(ge=0, le=0.9)] = DEFAULT_HEADROOM
     mode: Literal["ecn", "loss"] = "ecn"
+    remains: Literal["nothing", "static"] = "nothing"
     guarantee: Annotated[list[HostGuarantee], Field(min_length=1, max_length=MOST_HOSTS)]
     tenant: Annotated[list[Tenant], Field(max_length=MOST_HOSTS)] = []
 
@@ -88,6 +100,7 @@ class Guarantee(Written):
                     "guarantees nothing", 'write egress = "..." or ingress = "..."', field=f"guarantee[{index}]"
                 )
             _check_limits(own, f"guarantee[{index}]")
+            _check_container(own, f"guarantee[{index}]", self.guarantee)
         check_unique("tenant", [each.name for each in self.tenant], field="name")
         known = set(self.hosts)
         tenant_of: dict[str, str] = {}
@@ -113,6 +126,29 @@ class Guarantee(Written):
     def hosts(self) -> list[str]:
         """Names of the hosts with a guarantee, in order."""
         return [each.host for each in self.guarantee]
+
+    @property
+    def agents(self) -> list[str]:
+        """Names of the hosts whose agents keep it, in order: hosts with a guarantee, and those of containers."""
+        return list(dict.fromkeys(each.on or each.host for each in self.guarantee))
+
+    @property
+    def folded(self) -> Guarantee:
+        """The same with what containers have added to what their hosts have, as the network sees it."""
+        at = {each.host: each.on or each.host for each in self.guarantee}
+
+        def sum_bps(host: str, direction: str) -> float | None:
+            return self.sum_bps(direction, [name for name in at if at[name] == host]) or None
+
+        hosts = [
+            HostGuarantee.model_construct(host=host, egress=sum_bps(host, "egress"), ingress=sum_bps(host, "ingress"))
+            for host in self.agents
+        ]
+        tenants = [
+            tenant.model_copy(update={"hosts": list(dict.fromkeys(at[host] for host in tenant.hosts))})
+            for tenant in self.tenant
+        ]
+        return self.model_copy(update={"guarantee": hosts, "tenant": tenants})
 
     def sum_bps(self, direction: str, hosts: list[str] | None = None) -> float:
         """What these hosts, or all, are guaranteed together by their own entries, wire bit/s.
@@ -143,6 +179,27 @@ def write_guarantee(path: str | Path, guarantee: Guarantee) -> None:
     for entry in [*content["guarantee"], *content.get("tenant", [])]:
         entry |= {key: f"{rate:.0f}bit" for key, rate in entry.items() if isinstance(rate, float)}
     write_text(path, tomli_w.dumps(content))
+
+
+def _check_container(entry: HostGuarantee, field: str, entries: list[HostGuarantee]) -> None:
+    """A container says where it is; a host of the inventory does not."""
+    if entry.on is None:
+        for name in ("address", "device", "cgroup"):
+            if getattr(entry, name) is not None:
+                raise problem("is of a container", 'write on = "HOST", the host that it is on', field=f"{field}.{name}")
+        return
+    if any(other.on is not None and other.host == entry.on for other in entries):
+        raise problem(f"`{entry.on}` is a container itself", "name a host of the inventory", field=f"{field}.on")
+    if (entry.device is None) == (entry.cgroup is None):
+        raise problem("a container is found by one thing", 'write either device = "..." or cgroup = "..."', field=field)
+    if entry.address is None:
+        raise problem("a container without address", 'write address = "..."', field=field)
+    try:
+        ip_address(entry.address)
+    except ValueError:
+        raise problem(
+            f"`{entry.address}` is no address", "use e.g. 10.0.0.9 or fd00::9", field=f"{field}.address"
+        ) from None
 
 
 def read_guarantee(path: str | Path) -> Guarantee:

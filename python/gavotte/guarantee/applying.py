@@ -16,11 +16,12 @@ from gavotte.formats.inventory import Inventory
 from gavotte.formats.routes import SshRoute
 
 MODES = {"ecn": pb.GUARD_MODE_ECN, "loss": pb.GUARD_MODE_LOSS}
+REMAINS = {"nothing": pb.GUARD_REMAINS_NOTHING, "static": pb.GUARD_REMAINS_STATIC}
 
 
 @dataclass(frozen=True)
 class HostKept:
-    """One host whose agent keeps its part.
+    """One host whose agent keeps its part, and that of its containers.
 
     Attributes:
         host: its name.
@@ -42,9 +43,9 @@ class PairState:
         target: receiving host.
         guarantee_bps: its share of both hoses now, wire bit/s.
         limit_bps: what it may send now.
-        rate_bps: what arrived in the last 200 ms.
-        met: share of the windows of 200 ms with traffic in which it had 95 % of its guarantee, or sent less by itself;
-            None before the first.
+        rate_bps: what arrived of late; 0 when it is idle.
+        met: share of the windows of 200 ms or more with traffic in which it had 95 % of its guarantee, or sent less by
+            itself; None before the first.
         marks: packets that were marked.
         lost: packets that were lost.
         why: what decides its limit.
@@ -63,7 +64,7 @@ class PairState:
 
 @dataclass(frozen=True)
 class HostState:
-    """One host.
+    """One host, or a container with a guarantee.
 
     Attributes:
         host: its name.
@@ -72,6 +73,8 @@ class HostState:
         cpu_s: processor time that its agent has spent on guarantees.
         control_bytes: what it has sent to other agents for them.
         age_s: since they were last changed.
+        egress_bps: what it may send at least now, with what it has of its tenant's; 0 = nothing is guaranteed.
+        ingress_bps: what it may receive at least.
     """
 
     host: str
@@ -80,6 +83,8 @@ class HostState:
     cpu_s: float = 0.0
     control_bytes: int = 0
     age_s: float = 0.0
+    egress_bps: float = 0.0
+    ingress_bps: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ class Kept:
 
     Attributes:
         pairs: those that were active, by source and target.
-        hosts: those of the inventory, in its order.
+        hosts: those of the inventory, in its order, each followed by its containers.
     """
 
     pairs: tuple[PairState, ...]
@@ -106,7 +111,7 @@ def check_hosts(guarantee: Guarantee, inventory: Inventory) -> None:
         GavotteError: naming the host.
     """
     routes = {host.name: host.route for host in inventory.host}
-    for host in guarantee.hosts:
+    for host in guarantee.agents:
         if host not in routes:
             raise GavotteError(f"the inventory has no host `{host}`", hint="name hosts as the inventory does")
         if isinstance(routes[host], SshRoute):
@@ -126,7 +131,7 @@ def apply(
     """Has the agents of all hosts of a Guarantee keep it from now on, in place of what they keep.
 
     Args:
-        guarantee: what to keep. Aggregates of tenants are not kept by agents, only their hosts' own guarantees.
+        guarantee: what to keep. Limits of tenants are not kept by agents, only what they have at least.
         inventory: where the hosts are.
         fixed: no pair gets more than its guarantee (a static reservation).
         constants: of the limiter, by name, that are not to have their defaults.
@@ -139,7 +144,7 @@ def apply(
             named keep what they had.
     """
     check_hosts(guarantee, inventory)
-    wanted = set(guarantee.hosts)
+    wanted = set(guarantee.agents)
     part = inventory.model_copy(update={"host": [host for host in inventory.host if host.name in wanted]})
     with reaching(part) as roads:
         fleet = Fleet(part, roads)
@@ -158,7 +163,7 @@ def apply(
             name, error = next(iter(refused.items()))
             raise AgentError(f"{name} cannot keep its guarantee: {error}", failure=error.failure)
     kept = []
-    for name in guarantee.hosts:
+    for name in guarantee.agents:
         reply = replies[name]
         assert not isinstance(reply, AgentError)
         kept.append(HostKept(name, reply.device, reply.without_bpf))
@@ -168,28 +173,42 @@ def apply(
 def _requests(
     guarantee: Guarantee, fleet: Fleet, *, fixed: bool, constants: Mapping[str, float]
 ) -> dict[str, pb.GuardRequest]:
-    own = {each.host: each for each in guarantee.guarantee}
-    hosts = [_hose(own[host.name], host.address, fleet.health[host.name].data_port) for host in fleet.hosts]
+    at = {host.name: (host.address, fleet.health[host.name].data_port) for host in fleet.hosts}
+    hoses = [_hose(each, at) for each in guarantee.guarantee]
+    tenants = [
+        pb.GuardedTenant(
+            name=each.name, hosts=each.hosts, egress_bps=each.egress or 0.0, ingress_bps=each.ingress or 0.0
+        )
+        for each in guarantee.tenant
+    ]
     key = secrets.token_bytes(32)
     return {
         host.name: pb.GuardRequest(
             run_id=f"guarantee-{fleet.run_id}",
             key=key,
-            self=host.name,
-            hosts=hosts,
+            self=host.name if host.name in guarantee.hosts else "",
+            hosts=hoses,
             mode=MODES[guarantee.mode],
             fixed=fixed,
             user=this_user(),
             constants=[pb.Constant(name=name, value=value) for name, value in constants.items()],
+            inside=[
+                pb.GuardedInside(name=each.host, device=each.device or "", cgroup=each.cgroup or "")
+                for each in guarantee.guarantee
+                if each.on == host.name
+            ],
+            tenants=tenants,
+            remains=REMAINS[guarantee.remains],
         )
         for host in fleet.hosts
     }
 
 
-def _hose(own: HostGuarantee, address: str, data_port: int) -> pb.GuardedHost:
+def _hose(own: HostGuarantee, at: Mapping[str, tuple[str, int]]) -> pb.GuardedHost:
+    address, data_port = at[own.on or own.host]
     return pb.GuardedHost(
         name=own.host,
-        address=address,
+        address=own.address or address,
         data_port=data_port,
         egress_bps=own.egress or 0.0,
         ingress_bps=own.ingress or 0.0,
@@ -211,19 +230,23 @@ def status(inventory: Inventory) -> Kept:
         if reply is None or isinstance(reply, AgentError):
             hosts.append(HostState(host.name, None, missing.get(host.name) or f"its agent does not answer ({reply})"))
             continue
-        own = [_pair(pair) for pair in reply.pairs]
-        pairs += own
-        hosts.append(
-            HostState(
-                host.name,
-                _share(sum(pair.windows for pair in reply.pairs), sum(pair.unmet for pair in reply.pairs)),
-                _why(reply),
-                reply.cpu_s,
-                reply.control_bytes,
-                reply.age_s,
-            )
-        )
+        for each in (reply, *reply.inside):
+            pairs += [_pair(pair) for pair in each.pairs]
+            hosts.append(_host(host.name if each is reply else each.self, each))
     return Kept(tuple(sorted(pairs, key=lambda pair: (pair.source, pair.target))), tuple(hosts))
+
+
+def _host(name: str, reply: pb.GuardedReply) -> HostState:
+    return HostState(
+        name,
+        _share(sum(pair.windows for pair in reply.pairs), sum(pair.unmet for pair in reply.pairs)),
+        _why(reply),
+        reply.cpu_s,
+        reply.control_bytes,
+        reply.age_s,
+        reply.egress_bps,
+        reply.ingress_bps,
+    )
 
 
 def _pair(pair: pb.GuardedPair) -> PairState:

@@ -62,12 +62,14 @@ def plan(guarantee: Guarantee, network: Network) -> Admission:
     path is loaded.
 
     Args:
-        guarantee: wire rates; they are compared as the goodput that they carry.
+        guarantee: wire rates; they are compared as the goodput that they carry. What containers have loads the links of
+            their host.
         network: caps, groups and pair rates; what it does not know limits nothing.
 
     Raises:
         GavotteError: for a host that the network does not have.
     """
+    guarantee = guarantee.folded
     names = set(network.names)
     for host in guarantee.hosts:
         if host not in names:

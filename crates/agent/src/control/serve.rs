@@ -53,7 +53,7 @@ pub struct Options {
 /// When the data port cannot be bound, the keys are none, or the server fails.
 pub async fn serve(options: Options, doors: impl Into<Doors>, stop: impl Future<Output = ()>) -> io::Result<()> {
     raise_file_limit();
-    match orphan::sweep(false) {
+    match orphan::sweep(false, false) {
         Ok(swept) if swept.is_empty() => {}
         Ok(swept) => warn!(?swept, "removed what an agent that was killed has left"),
         Err(error) => debug!(%error, "cannot look for what an agent may have left"),

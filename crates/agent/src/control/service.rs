@@ -252,13 +252,16 @@ impl Agent for Service {
     }
 
     async fn unguard(&self, _: Request<UnguardRequest>) -> Result<Response<UnguardReply>, Status> {
-        let mut devices = Vec::new();
-        if let Some(status) = self.guarantees.status().await {
-            devices.push(status.device);
-        }
+        let status = self.guarantees.status().await;
+        let mut devices: Vec<String> = status
+            .iter()
+            .flat_map(|reply| std::iter::once(reply).chain(&reply.inside))
+            .map(|reply| reply.device.clone())
+            .filter(|device| !device.is_empty())
+            .collect();
         self.guarantees.end().await;
         // What an agent left that was killed.
-        let swept = tokio::task::spawn_blocking(|| orphan::sweep(false)).await;
+        let swept = tokio::task::spawn_blocking(|| orphan::sweep(false, false)).await;
         devices.extend(swept.ok().and_then(Result::ok).unwrap_or_default());
         Ok(Response::new(UnguardReply { devices }))
     }

@@ -1,21 +1,21 @@
 //! The loop: every period counts are read, words heard and said, and rates set.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::io::{self, PipeReader, Read};
+use std::net::{IpAddr, UdpSocket};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gavotte_limiter::{Allocator, Arrivals, End, Held, Partitioner};
 use gavotte_shaper::{PairRate, Setup, Shaper, ShaperError, UNLIMITED_BPS, UNNUMBERED, UNSHAPED};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
-use nix::time::{ClockId, clock_gettime};
 use thiserror::Error;
-use tracing::warn;
 
-use crate::contract::agents::{GuardedPair, GuardedReply};
-use crate::guarantee::pair::Pair;
+use crate::guarantee::pair::{AROUND_BYTES, Pair};
 use crate::guarantee::plan::{Hose, Plan};
-use crate::guarantee::talk::{BYTES, TalkKey, Word};
+use crate::guarantee::talk::{BYTES, Matter, TalkKey, Word};
+use crate::guarantee::tenant::Part;
 
 /// Packets that the phantom queue of a quiet host may hold.
 const THRESHOLD_BYTES: u64 = 40_000;
@@ -23,6 +23,9 @@ const THRESHOLD_BYTES: u64 = 40_000;
 const THRESHOLD_PAIR_BYTES: u64 = 3_000;
 /// A pair's class is kept for so long after its last packet.
 const LINGER_S: f64 = 2.0;
+/// How long to rest while much arrives that is to be told of.
+const BUSY_S: f64 = 0.025;
+const BUSY_BYTES: f64 = 50_000.0;
 /// Words heard at one time.
 const MOST_WORDS: usize = 4096;
 
@@ -36,7 +39,7 @@ pub(super) enum KeepError {
     #[error("UDP port {port} of {address}, over which agents speak of guarantees: {source}")]
     Socket {
         /// The host's own address.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// The port above the data port.
         port: u16,
         /// What the system said.
@@ -47,27 +50,29 @@ pub(super) enum KeepError {
 /// Keeps the guarantees of one host, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Keeper {
-    plan: Plan,
+    pub(super) plan: Plan,
     key: TalkKey,
-    shaper: Shaper,
+    pub(super) shaper: Shaper,
     socket: UdpSocket,
-    sources: Partitioner<Ipv4Addr>,
-    targets: Partitioner<Ipv4Addr>,
-    arrivals: Arrivals<Ipv4Addr>,
-    pairs: BTreeMap<Ipv4Addr, Pair>,
-    active_s: BTreeMap<Ipv4Addr, f64>,
+    sources: Partitioner<IpAddr>,
+    targets: Partitioner<IpAddr>,
+    arrivals: Arrivals<IpAddr>,
+    pub(super) pairs: BTreeMap<IpAddr, Pair>,
+    part: Part,
+    /// What the host may send and receive at least now, bit/s.
+    pub(super) hoses_bps: [Option<f64>; 2],
     begin: Instant,
-    applied: Instant,
+    pub(super) applied: Instant,
     partition_s: f64,
+    busy: bool,
     number: u64,
-    epoch: u32,
-    control_bytes: u64,
+    pub(super) control_bytes: u64,
 }
 
 impl Keeper {
     /// Takes the host's interface. To be called in the thread that goes on with it.
     pub(super) fn new(plan: Plan) -> Result<Self, KeepError> {
-        let shaper = Shaper::install(setup(&plan))?;
+        let shaper = Shaper::install(setup(&plan, plan.own.egress_bps))?;
         let socket = socket(&plan)?;
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut keeper = Self {
@@ -78,12 +83,14 @@ impl Keeper {
             targets: Partitioner::new(End::Source, hose_bps(plan.own.egress_bps), &plan.parameters.partition),
             arrivals: Arrivals::new(),
             pairs: BTreeMap::new(),
-            active_s: BTreeMap::new(),
+            part: Part::default(),
+            hoses_bps: [plan.own.egress_bps, plan.own.ingress_bps],
             begin: Instant::now(),
             applied: Instant::now(),
             partition_s: 0.0,
-            number: unix.as_nanos() as u64,
-            epoch: unix.subsec_nanos() ^ unix.as_secs() as u32,
+            busy: false,
+            // The upper half says that it begins anew, and is higher than before.
+            number: ((unix.as_secs() << 3) | u64::from(unix.subsec_millis() / 125)) << 32,
             control_bytes: 0,
             plan,
         };
@@ -94,20 +101,13 @@ impl Keeper {
     /// Changes what is kept. What goes on goes on.
     pub(super) fn change(&mut self, plan: Plan) -> Result<(), KeepError> {
         let now_s = self.now_s();
-        if plan.own.place != self.plan.own.place || plan.ecn != self.plan.ecn {
-            // Other programs, or another interface. The claim must be given back first.
+        if (&plan.own.place, &plan.inside, plan.remains) != (&self.plan.own.place, &self.plan.inside, self.plan.remains)
+        {
+            // Another interface, or another child. The claim must be given back first.
             return Err(KeepError::Shaper(ShaperError::Claimed));
         }
-        let Setup {
-            limit_bps,
-            newcomers_bps,
-            ..
-        } = setup(&plan);
-        self.shaper.limit(limit_bps, newcomers_bps)?;
-        if plan.parameters == self.plan.parameters {
-            self.sources.set_hose(hose_bps(plan.own.ingress_bps));
-            self.targets.set_hose(hose_bps(plan.own.egress_bps));
-        } else {
+        self.shaper.set_ect(plan.ecn);
+        if plan.parameters != self.plan.parameters {
             let rules = &plan.parameters.partition;
             self.sources = Partitioner::new(End::Target, hose_bps(plan.own.ingress_bps), rules);
             self.targets = Partitioner::new(End::Source, hose_bps(plan.own.egress_bps), rules);
@@ -126,7 +126,6 @@ impl Keeper {
             self.targets.forget(peer);
             self.sources.forget(peer);
             self.pairs.remove(&peer);
-            self.active_s.remove(&peer);
         }
         self.key = TalkKey::derive(&plan.key);
         self.plan = plan;
@@ -137,8 +136,23 @@ impl Keeper {
             }
         }
         self.meet()?;
+        self.set_hoses(now_s)?;
         self.partition(now_s);
         Ok(())
+    }
+
+    /// Takes what the host may have now, by itself and of its tenant's.
+    fn set_hoses(&mut self, now_s: f64) -> Result<(), KeepError> {
+        self.hoses_bps = self.part.hoses_bps(&self.plan, now_s);
+        let [egress_bps, ingress_bps] = self.hoses_bps;
+        self.sources.set_hose(hose_bps(ingress_bps));
+        self.targets.set_hose(hose_bps(egress_bps));
+        let Setup {
+            limit_bps,
+            newcomers_bps,
+            ..
+        } = setup(&self.plan, egress_bps);
+        Ok(self.shaper.limit(limit_bps, newcomers_bps)?)
     }
 
     /// Knows all peers.
@@ -163,26 +177,53 @@ impl Keeper {
         Ok(())
     }
 
-    fn now_s(&self) -> f64 {
+    pub(super) fn now_s(&self) -> f64 {
         self.begin.elapsed().as_secs_f64()
     }
 
-    /// How long to wait between two calls of [`Self::step`].
+    /// The least time between two calls of [`Self::step`].
     pub(super) fn period(&self) -> Duration {
         let period_s = self.plan.parameters.allocation.period_s;
         Duration::from_secs_f64(period_s.clamp(0.001, 1.0))
     }
 
+    /// The longest time, when no word comes.
+    pub(super) fn rest(&self) -> Duration {
+        let period_s = self.plan.parameters.partition.period_s;
+        let rest_s = if self.busy { period_s.min(BUSY_S) } else { period_s };
+        Duration::from_secs_f64(rest_s.clamp(0.001, 1.0))
+    }
+
+    /// Waits until then, or until the bell rings, or, when `hear`, a word comes; tells whether it was the bell.
+    pub(super) fn wait(&self, bell: &PipeReader, until: Instant, hear: bool) -> bool {
+        let ready = |events| PollFd::new(events, PollFlags::POLLIN);
+        let mut both = [ready(bell.as_fd()), ready(self.socket.as_fd())];
+        let left = until.saturating_duration_since(Instant::now());
+        // Rounded up: a wait that ends too early is begun again and again.
+        let left_ms = left.as_micros().div_ceil(1000) as u16;
+        if left_ms == 0 {
+            return false;
+        }
+        let _ = poll(&mut both[..if hear { 2 } else { 1 }], PollTimeout::from(left_ms));
+        let rang = both[0].any() == Some(true);
+        if rang {
+            let _ = (&*bell).read(&mut [0; 16]);
+        }
+        rang
+    }
+
     /// One period.
     pub(super) fn step(&mut self) -> Result<(), KeepError> {
         let now_s = self.now_s();
+        self.busy = false;
         self.hear(now_s);
         self.count_arrivals(now_s);
         self.count_sent(now_s);
-        if now_s - self.partition_s >= self.plan.parameters.partition.period_s {
+        if now_s - self.partition_s >= self.plan.parameters.partition.period_s * 0.9 {
+            self.set_hoses(now_s)?;
             self.partition(now_s);
             self.phantom();
-            self.rest(now_s)?;
+            self.forget_idle(now_s)?;
         }
         self.set_rates(now_s)?;
         self.say(now_s);
@@ -193,41 +234,49 @@ impl Keeper {
     fn hear(&mut self, now_s: f64) {
         let mut bytes = [0; BYTES + 1];
         for _ in 0..MOST_WORDS {
-            let Ok(length) = self.socket.recv(&mut bytes) else {
+            let Ok((length, from)) = self.socket.recv_from(&mut bytes) else {
                 break;
             };
-            let Some(word) = Word::open(&self.key, &bytes[..length]) else {
-                continue;
-            };
-            if word.to == *self.plan.own.place.ip() {
-                self.take(now_s, &word);
+            let from = from.ip();
+            if let Some(word) = Word::open(&self.key, from, self.plan.own.place.ip(), &bytes[..length]) {
+                self.take(now_s, from, &word);
             }
         }
     }
 
-    fn take(&mut self, now_s: f64, word: &Word) {
-        let Some(pair) = self.pairs.get_mut(&word.from) else {
+    fn take(&mut self, now_s: f64, from: IpAddr, word: &Word) {
+        let Some(pair) = self.pairs.get_mut(&from) else {
             return;
         };
         if word.number <= pair.number {
             return;
         }
+        let again = pair.heard_s.is_none() || pair.epoch() != word.epoch();
         pair.number = word.number;
         pair.heard_s = Some(now_s);
-        if pair.epoch.replace(word.epoch) != Some(word.epoch) {
-            self.shaper.renumber(word.from);
+        if again {
+            self.shaper.renumber(from);
             pair.incoming.renumber();
+            pair.out.forget();
         }
-        if let Some(offer) = word.as_source {
-            self.sources.hear(word.from, now_s, offer);
+        let (tally, as_source, as_target) = match word.matter {
+            Matter::Pair {
+                tally,
+                as_source,
+                as_target,
+            } => (tally, as_source, as_target),
+            matter => return self.part.hear(&self.plan, from, now_s, matter),
+        };
+        if let Some(offer) = as_source {
+            self.sources.hear(from, now_s, offer);
         }
-        if let Some(offer) = word.as_target {
-            self.targets.hear(word.from, now_s, offer);
+        if let Some(offer) = as_target {
+            self.targets.hear(from, now_s, offer);
         }
-        if let Some(feedback) = pair.out.report(now_s, word.tally)
+        if let Some(feedback) = pair.out.report(now_s, tally)
             && let Some(allocator) = &mut pair.out.allocator
         {
-            let guarantee_bps = self.targets.guarantee_bps(word.from, now_s).unwrap_or(0.0);
+            let guarantee_bps = self.targets.guarantee_bps(from, now_s).unwrap_or(0.0);
             allocator.feedback(now_s, &feedback, guarantee_bps);
         }
     }
@@ -237,6 +286,8 @@ impl Keeper {
         for (peer, pair) in &mut self.pairs {
             let counts = pair.incoming.count(self.shaper.received(*peer), self.plan.ecn);
             if counts.bytes > 0.0 || counts.lost_bytes > 0.0 {
+                self.busy |= counts.bytes > BUSY_BYTES;
+                self.part.count(1, counts.bytes as u64);
                 self.sources.observe(*peer, counts.bytes as u64, f64::INFINITY);
                 self.arrivals.note(*peer, counts);
                 pair.incoming.guarantee_bps = self.sources.guarantee_bps(*peer, now_s).unwrap_or(0.0);
@@ -252,24 +303,35 @@ impl Keeper {
 
     /// Reads what was sent; a pair that begins gets its allocator.
     fn count_sent(&mut self, now_s: f64) {
-        let Some(hose_bps) = self.plan.own.egress_bps else {
+        let Some(hose_bps) = self.hoses_bps[0] else {
             return;
         };
         for (peer, pair) in &mut self.pairs {
-            let (bytes, active) = pair.out.count(self.shaper.sent(*peer));
+            let (bytes, active) = pair.out.count(now_s, self.shaper.sent(*peer));
             if active {
+                self.part.count(0, bytes);
+                let silence_s = self.plan.parameters.allocation.silence_s;
+                if pair.out.active_s.is_none_or(|active_s| now_s - active_s > silence_s) {
+                    // After a pause nothing is known of the network any more.
+                    pair.out.allocator = None;
+                }
                 let limit_bps = pair.out.allocator.as_ref().map(|own| own.limit_bps(now_s));
                 self.targets.observe(*peer, bytes, limit_bps.unwrap_or(hose_bps));
-                self.active_s.insert(*peer, now_s);
+                pair.out.active_s = Some(now_s);
                 if limit_bps.is_none() {
                     let rules = &self.plan.parameters.allocation;
                     let guarantee_bps = self.targets.guarantee_bps(*peer, now_s).unwrap_or(0.0);
                     let most_bps = ceiling_bps(&self.plan, &self.plan.peers[peer]);
                     pair.out.guarantee_bps = guarantee_bps;
-                    pair.out.allocator = Some(Allocator::new(now_s, guarantee_bps, guarantee_bps, most_bps, rules));
+                    pair.out.allocator = Some(Allocator::new(
+                        now_s,
+                        guarantee_bps,
+                        rules.start * hose_bps,
+                        most_bps,
+                        rules,
+                    ));
                 }
             }
-            pair.out.judge(now_s);
         }
     }
 
@@ -279,7 +341,7 @@ impl Keeper {
         for pair in self.pairs.values_mut() {
             (pair.out.offer, pair.incoming.offer) = (None, None);
         }
-        if self.plan.own.egress_bps.is_some() {
+        if self.hoses_bps[0].is_some() {
             for share in self.targets.partition(now_s) {
                 if let Some(pair) = self.pairs.get_mut(&share.peer) {
                     pair.out.offer = Some(share.offer());
@@ -287,7 +349,7 @@ impl Keeper {
                 }
             }
         }
-        if self.plan.own.ingress_bps.is_some() {
+        if self.hoses_bps[1].is_some() {
             for share in self.sources.partition(now_s) {
                 if let Some(pair) = self.pairs.get_mut(&share.peer) {
                     pair.incoming.offer = Some(share.offer());
@@ -307,18 +369,11 @@ impl Keeper {
     }
 
     /// Lets pairs go that have been idle for a while.
-    fn rest(&mut self, now_s: f64) -> Result<(), KeepError> {
-        let idle: Vec<_> = self
-            .active_s
-            .iter()
-            .filter(|(_, at_s)| now_s - **at_s > LINGER_S)
-            .map(|(peer, _)| *peer)
-            .collect();
-        for peer in idle {
-            self.active_s.remove(&peer);
-            self.shaper.idle(peer)?;
-            if let Some(pair) = self.pairs.get_mut(&peer) {
-                pair.out.allocator = None;
+    fn forget_idle(&mut self, now_s: f64) -> Result<(), KeepError> {
+        for (peer, pair) in &mut self.pairs {
+            if pair.out.active_s.is_some_and(|active_s| now_s - active_s > LINGER_S) {
+                (pair.out.active_s, pair.out.allocator) = (None, None);
+                self.shaper.idle(*peer)?;
             }
         }
         Ok(())
@@ -327,10 +382,10 @@ impl Keeper {
     fn set_rates(&mut self, now_s: f64) -> Result<(), KeepError> {
         let plan = &self.plan;
         let rates: Vec<_> = self
-            .active_s
-            .keys()
-            .filter_map(|peer| {
-                let out = &self.pairs.get(peer)?.out;
+            .pairs
+            .iter()
+            .filter_map(|(peer, pair)| {
+                let out = &pair.out;
                 let allocator = out.allocator.as_ref()?;
                 let ceil_bps = limit_bps(plan, allocator, now_s, out.guarantee_bps);
                 Some(PairRate {
@@ -348,83 +403,40 @@ impl Keeper {
 
     /// Tells others what is new.
     fn say(&mut self, now_s: f64) {
+        let mut said = self.part.say(&self.plan, now_s);
         for (peer, pair) in &mut self.pairs {
             if !pair.is_due(now_s) {
                 continue;
             }
-            self.number += 1;
-            let word = Word {
-                from: *self.plan.own.place.ip(),
-                to: *peer,
-                number: self.number,
+            let matter = Matter::Pair {
                 tally: pair.incoming.tally(),
                 as_source: pair.out.offer,
                 as_target: pair.incoming.offer,
-                epoch: self.epoch,
             };
-            // A host that is gone says so by ICMP; its silence is what counts.
-            if self
-                .socket
-                .send_to(&word.seal(&self.key), self.plan.peers[peer].place)
-                .is_ok()
-            {
-                self.control_bytes += BYTES as u64 + 42;
-            }
+            said.push((*peer, matter));
+        }
+        for (peer, matter) in said {
+            self.tell(peer, matter);
         }
     }
 
-    /// How it all stands.
-    pub(super) fn status(&self) -> GuardedReply {
-        let now_s = self.now_s();
-        let mut pairs = Vec::new();
-        let mut silent = Vec::new();
-        for (peer, pair) in &self.pairs {
-            let hose = &self.plan.peers[peer];
-            if !pair.out.was_active() {
-                continue;
-            }
-            let allocator = pair.out.allocator.as_ref();
-            let limit_bps = allocator.map_or(0.0, |own| limit_bps(&self.plan, own, now_s, pair.out.guarantee_bps));
-            pairs.push(GuardedPair {
-                source: self.plan.own.name.clone(),
-                target: hose.name.clone(),
-                ..pair.out.status(now_s, limit_bps.min(UNLIMITED_BPS as f64))
-            });
-            let silence_s = self.plan.parameters.allocation.silence_s;
-            let sends = self
-                .active_s
-                .get(peer)
-                .is_some_and(|at_s| now_s - at_s < silence_s / 2.0);
-            if sends && pair.heard_s.is_none_or(|heard_s| now_s - heard_s > silence_s) {
-                silent.push(hose.name.clone());
-            }
+    fn tell(&mut self, peer: IpAddr, matter: Matter) {
+        self.number += 1;
+        let word = Word {
+            number: self.number,
+            matter,
+        };
+        let bytes = word.seal(&self.key, self.plan.own.place.ip(), peer);
+        // A host that is gone says so by ICMP; its silence is what counts.
+        let peer = self.plan.peers.get(&peer);
+        if peer.is_some_and(|peer| self.socket.send_to(&bytes, peer.place).is_ok()) {
+            self.control_bytes += bytes.len() as u64 + AROUND_BYTES;
         }
-        let cpu = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
-        GuardedReply {
-            guarded: true,
-            device: self.shaper.device().to_owned(),
-            without_bpf: self.shaper.without_bpf().unwrap_or_default().to_owned(),
-            age_s: self.applied.elapsed().as_secs_f64(),
-            pairs,
-            silent,
-            cpu_s: cpu.as_secs_f64(),
-            control_bytes: self.control_bytes,
-            ..GuardedReply::default()
-        }
-    }
-
-    /// The interface, and why it works without BPF if it does.
-    pub(super) fn device(&self) -> (String, String) {
-        let without = self.shaper.without_bpf().unwrap_or_default();
-        if !without.is_empty() {
-            warn!(without, "static guarantees only");
-        }
-        (self.shaper.device().to_owned(), without.to_owned())
     }
 }
 
 /// What a pair may send now. The allocator learns its guarantee with each report only, so it may be behind.
-fn limit_bps(plan: &Plan, allocator: &Allocator, now_s: f64, guarantee_bps: f64) -> f64 {
+pub(super) fn limit_bps(plan: &Plan, allocator: &Allocator, now_s: f64, guarantee_bps: f64) -> f64 {
     if plan.fixed || allocator.held(now_s) == Held::Silent {
         guarantee_bps
     } else if plan.parameters.allocation.guarantees {
@@ -445,12 +457,12 @@ fn ceiling_bps(plan: &Plan, target: &Hose) -> f64 {
     own.min(target.ingress_limit_bps.unwrap_or(f64::INFINITY))
 }
 
-fn setup(plan: &Plan) -> Setup {
+fn setup(plan: &Plan, egress_bps: Option<f64>) -> Setup {
     let limit_bps = plan.own.egress_limit_bps.map_or(UNLIMITED_BPS, |bps| bps as u64);
     Setup {
-        address: *plan.own.place.ip(),
+        address: plan.own.place.ip(),
         limit_bps,
-        newcomers_bps: plan.own.egress_bps.map_or(limit_bps, |bps| bps as u64),
+        newcomers_bps: egress_bps.map_or(limit_bps, |bps| bps as u64),
         ect: plan.ecn,
         bpf: true,
     }
@@ -461,12 +473,15 @@ fn socket(plan: &Plan) -> Result<UdpSocket, KeepError> {
         let socket = UdpSocket::bind(plan.own.place)?;
         socket.set_nonblocking(true)?;
         // Its packets wait in no class.
-        setsockopt(&socket, sockopt::Ipv4Tos, &UNNUMBERED.into())?;
+        match plan.own.place.ip() {
+            IpAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4Tos, &UNNUMBERED.into())?,
+            IpAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6TClass, &UNNUMBERED.into())?,
+        }
         setsockopt(&socket, sockopt::Priority, &(UNSHAPED as i32))?;
         Ok(socket)
     };
     open().map_err(|source| KeepError::Socket {
-        address: *plan.own.place.ip(),
+        address: plan.own.place.ip(),
         port: plan.own.place.port(),
         source,
     })

@@ -1,7 +1,7 @@
 //! A child process that tidies up when the agent is killed: what it keeps in the kernel would outlive it.
 //!
 //! The child only reads from a pipe whose other end the agent holds. However the agent ends, the kernel closes that, and the
-//! child removes what the agent has left on the host's interfaces.
+//! child removes what the agent has left on the host's interfaces, or makes it static, as the guarantees say.
 
 use std::io::{self, Read};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -23,11 +23,12 @@ pub(super) struct Orphan {
 
 impl Orphan {
     /// Starts the child. Without one the next agent of the host tidies up.
-    pub(super) fn leave() -> Option<Self> {
+    pub(super) fn leave(remains: bool) -> Option<Self> {
         // The agent's own file, even when it was replaced meanwhile.
         let started = Command::new("/proc/self/exe")
             .arg("sweep")
             .arg("--when-stdin-ends")
+            .args(remains.then_some("--static"))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn();
@@ -53,11 +54,11 @@ impl Drop for Orphan {
     }
 }
 
-/// What the child does: waits until stdin has ended, if that is asked for, and sweeps.
+/// What the child does: waits until stdin has ended, if that is asked for, and sweeps, or leaves static limits.
 ///
 /// # Errors
 /// When the kernel does not let it.
-pub fn sweep(when_stdin_ends: bool) -> io::Result<Vec<String>> {
+pub fn sweep(when_stdin_ends: bool, remains: bool) -> io::Result<Vec<String>> {
     if when_stdin_ends {
         let mut bytes = [0; 64];
         let mut line = io::stdin().lock();
@@ -71,7 +72,12 @@ pub fn sweep(when_stdin_ends: bool) -> io::Result<Vec<String>> {
     }
     let mut swept = Vec::new();
     for _ in 0..if when_stdin_ends { LOOKS } else { 1 } {
-        swept = gavotte_shaper::sweep().map_err(io::Error::other)?;
+        let tidy = if remains {
+            gavotte_shaper::freeze
+        } else {
+            gavotte_shaper::sweep
+        };
+        swept = tidy().map_err(io::Error::other)?;
         if !swept.is_empty() {
             break;
         }

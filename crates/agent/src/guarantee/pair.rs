@@ -4,20 +4,31 @@ use gavotte_limiter::{Allocator, Counts, Feedback, Held, Offer};
 use gavotte_shaper::{Received, Sent};
 
 use crate::contract::agents::GuardedPair;
-use crate::guarantee::talk::Tally;
+use crate::guarantee::talk::{BYTES, Tally, UNIT_BYTES};
 
-/// Width of the windows in which a guarantee is met or not.
+/// Least width of the windows in which a guarantee is met or not.
 const WINDOW_S: f64 = 0.2;
 /// A window that carries this share of the guarantee has met it.
 const MET: f64 = 0.95;
-/// Packets that make a report worth while.
-const WORTH_TELLING: u64 = 8;
-/// Fewer are told after so long.
-const TELL_S: f64 = 0.1;
-/// Whoever is active says something this often.
-const BEAT_S: f64 = 0.25;
-/// An offer is told anew when it differs by more.
-const OTHER_OFFER: f64 = 0.02;
+/// A report is worth while when so many times its own bytes have arrived, so that feedback stays at a thousandth.
+const WORTH_TELLING: u64 = 1000;
+/// What the network adds to a datagram: Ethernet, IPv4 and UDP.
+pub(super) const AROUND_BYTES: u64 = 42;
+/// No report follows another sooner; limits change every 15 ms at most.
+const TELL_S: f64 = 0.03;
+/// Losses are told at once.
+const TELL_LOSS_S: f64 = 0.015;
+/// Marks of pairs that carry little are told after so long.
+const TELL_MARKS_S: f64 = 0.2;
+/// Whoever is active says something this often: twice within the time after which the other takes it for lost.
+const BEAT_S: f64 = 0.4;
+/// An offer is told anew when it differs by more; soon when it differs by much.
+const OTHER_OFFER: f64 = 0.05;
+const TELL_OFFER_S: f64 = 0.25;
+const QUITE_OTHER_OFFER: f64 = 0.3;
+const TELL_QUITE_S: f64 = 0.05;
+/// A pair that has not sent for so long is idle.
+const IDLE_S: f64 = 0.3;
 
 /// What is sent to the other host.
 #[derive(Debug, Default)]
@@ -26,7 +37,10 @@ pub(super) struct Outgoing {
     pub(super) allocator: Option<Allocator>,
     pub(super) offer: Option<Offer>,
     pub(super) guarantee_bps: f64,
+    /// When it last had something to send; `None` when that is so long ago that its class is gone.
+    pub(super) active_s: Option<f64>,
     seen: Sent,
+    seen_s: f64,
     /// At the last report of the receiver.
     at_report: Sent,
     report_s: f64,
@@ -50,52 +64,70 @@ struct Window {
 
 impl Outgoing {
     /// Bytes that have gone into the pair's class since the last call, and whether anything was to go.
-    pub(super) fn count(&mut self, now: Sent) -> (u64, bool) {
+    pub(super) fn count(&mut self, now_s: f64, now: Sent) -> (u64, bool) {
         let bytes = now.bytes.saturating_sub(self.seen.bytes);
         let refused = now.dropped > self.seen.dropped;
         self.window.trouble |= refused;
-        self.seen = now;
+        (self.seen, self.seen_s) = (now, now_s);
         (bytes, bytes > 0 || refused)
     }
 
     /// Takes what the receiver says; gives what the allocator should know, if it is news.
     pub(super) fn report(&mut self, now_s: f64, tally: Tally) -> Option<Feedback> {
-        let before = self.tally.replace(tally);
-        let (sent, since_s) = (std::mem::replace(&mut self.at_report, self.seen), now_s - self.report_s);
-        self.report_s = now_s;
-        // The receiver began anew, or has not said anything before.
-        let before = before.filter(|before| before.bytes <= tally.bytes && before.lost_bytes <= tally.lost_bytes)?;
-        let bytes = tally.bytes - before.bytes;
-        let lost = tally.lost_bytes - before.lost_bytes;
-        let marked = tally.marked_bytes.saturating_sub(before.marked_bytes);
-        self.lost += tally.lost().saturating_sub(before.lost());
-        self.marks += tally.marked().saturating_sub(before.marked());
-        self.window.bytes += bytes;
-        self.window.trouble |= lost > 0 || marked > 0;
+        // As long as was counted, not as has passed: packets come in bursts.
+        let since_s = self.seen_s - self.report_s;
         if since_s <= 0.0 {
+            // The next one tells of both.
             return None;
         }
+        let before = self.tally.replace(tally);
+        let sent = std::mem::replace(&mut self.at_report, self.seen);
+        self.report_s = self.seen_s;
+        let before = before?;
+        let since = |now: u32, before: u32| {
+            let units = now.wrapping_sub(before);
+            // More is a receiver that began anew.
+            (units < 1 << 31).then(|| f64::from(units) * UNIT_BYTES)
+        };
+        let bytes = since(tally.units, before.units)?;
+        let lost = since(tally.lost_units, before.lost_units)?;
+        let marked = since(tally.marked_units, before.marked_units)?;
+        self.lost += u64::from(tally.lost.wrapping_sub(before.lost));
+        self.marks += u64::from(tally.marked.wrapping_sub(before.marked));
+        self.window.bytes += bytes as u64;
+        self.window.trouble |= lost > 0.0 || marked > 0.0;
+        self.judge(now_s);
         let own_bps = 8.0 * self.seen.bytes.saturating_sub(sent.bytes) as f64 / since_s;
         // What had to be dropped could have been sent.
         let full = self.seen.dropped > sent.dropped;
         let limit_bps = self.allocator.as_ref().map_or(0.0, |own| own.limit_bps(now_s));
         Some(Feedback {
             rate_bps: if full { own_bps.max(limit_bps) } else { own_bps },
-            lost_bytes: lost as f64,
-            marked_bytes: marked as f64,
-            bytes: bytes as f64,
+            lost_bytes: lost,
+            marked_bytes: marked,
+            bytes,
         })
     }
 
-    /// Closes a window when it is over.
-    pub(super) fn judge(&mut self, now_s: f64) {
+    /// Its receiver counts anew.
+    pub(super) fn forget(&mut self) {
+        self.tally = None;
+    }
+
+    /// Whether it has had something to send of late.
+    pub(super) fn is_active(&self, now_s: f64) -> bool {
+        self.active_s.is_some_and(|active_s| now_s - active_s < IDLE_S)
+    }
+
+    /// Closes a window when it is over: with a report, since only reports tell what arrived.
+    fn judge(&mut self, now_s: f64) {
         let window = &mut self.window;
         let elapsed_s = now_s - window.begin_s;
         if elapsed_s < WINDOW_S {
             return;
         }
         window.rate_bps = 8.0 * window.bytes as f64 / elapsed_s;
-        if self.allocator.is_some() && (window.bytes > 0 || window.trouble) && elapsed_s < 2.0 * WINDOW_S {
+        if self.allocator.is_some() && (window.bytes > 0 || window.trouble) && elapsed_s < WINDOW_S + 2.0 * BEAT_S {
             window.count += 1;
             window.unmet += u64::from(window.trouble && window.rate_bps < MET * self.guarantee_bps);
         }
@@ -109,7 +141,8 @@ impl Outgoing {
 
     /// How it stands.
     pub(super) fn status(&self, now_s: f64, limit_bps: f64) -> GuardedPair {
-        let why = match self.allocator.as_ref().map(|own| own.held(now_s)) {
+        let active = self.is_active(now_s);
+        let why = match self.allocator.as_ref().filter(|_| active).map(|own| own.held(now_s)) {
             None => "idle",
             Some(Held::Growing) => "grows",
             Some(Held::Unused) => "uses less than it may",
@@ -122,7 +155,7 @@ impl Outgoing {
         GuardedPair {
             guarantee_bps: self.guarantee_bps,
             limit_bps,
-            rate_bps: self.window.rate_bps,
+            rate_bps: if active { self.window.rate_bps } else { 0.0 },
             marks: self.marks,
             lost: self.lost,
             windows: self.window.count,
@@ -144,9 +177,9 @@ pub(super) struct Incoming {
     gaps_before: u64,
     lost_packets: u64,
     marked_packets: u64,
-    tally: Tally,
-    charged_bytes: f64,
-    untold: u64,
+    /// Since it began, bytes.
+    total: Counts,
+    untold: Counts,
 }
 
 impl Incoming {
@@ -168,7 +201,6 @@ impl Incoming {
         let marked = if marks { marked.min(packets.max(1)) } else { 0 };
         self.lost_packets += lost;
         self.marked_packets += marked;
-        self.untold += packets + lost;
         Counts {
             bytes: bytes as f64,
             lost_bytes: lost as f64 * mean,
@@ -178,11 +210,11 @@ impl Incoming {
 
     /// Adds what shall be told of it.
     pub(super) fn charge(&mut self, counts: &Counts) {
-        self.charged_bytes += counts.lost_bytes;
-        self.tally.bytes += counts.bytes as u64;
-        self.tally.lost_bytes = self.charged_bytes as u64;
-        self.tally.marked_bytes += counts.marked_bytes as u64;
-        self.tally.packets = self.lost_packets << 32 | self.marked_packets & 0xffff_ffff;
+        for sum in [&mut self.total, &mut self.untold] {
+            sum.bytes += counts.bytes;
+            sum.lost_bytes += counts.lost_bytes;
+            sum.marked_bytes += counts.marked_bytes;
+        }
     }
 
     /// Its numbers begin anew.
@@ -193,7 +225,14 @@ impl Incoming {
     }
 
     pub(super) fn tally(&self) -> Tally {
-        self.tally
+        let units = |bytes: f64| (bytes / UNIT_BYTES) as u64 as u32;
+        Tally {
+            units: units(self.total.bytes),
+            lost_units: units(self.total.lost_bytes),
+            marked_units: units(self.total.marked_bytes),
+            lost: self.lost_packets as u32,
+            marked: self.marked_packets as u32,
+        }
     }
 }
 
@@ -205,34 +244,51 @@ pub(super) struct Pair {
     /// Of its last word.
     pub(super) number: u64,
     pub(super) heard_s: Option<f64>,
-    pub(super) epoch: Option<u32>,
     told_s: f64,
     told: [Option<Offer>; 2],
 }
 
 impl Pair {
+    /// Of what it said last.
+    pub(super) fn epoch(&self) -> u32 {
+        (self.number >> 32) as u32
+    }
+
     /// Whether it is time to tell the other host something; if so, it counts as told.
     pub(super) fn is_due(&mut self, now_s: f64) -> bool {
         let offers = [self.out.offer, self.incoming.offer];
         let since_s = now_s - self.told_s;
         let active = offers.iter().any(Option::is_some);
-        let news = offers
+        let news = |by: f64| {
+            let mut both = offers.iter().zip(&self.told);
+            both.any(|(now, before)| differs(*now, *before, by))
+        };
+        let Counts {
+            bytes,
+            lost_bytes,
+            marked_bytes,
+        } = self.incoming.untold;
+        let worth = bytes >= (WORTH_TELLING * (BYTES as u64 + AROUND_BYTES)) as f64;
+        let begins = offers
             .iter()
             .zip(&self.told)
-            .any(|(now, before)| differs(*now, *before));
-        let due = self.incoming.untold >= WORTH_TELLING
-            || (self.incoming.untold > 0 && since_s >= TELL_S)
-            || news
-            || (active && since_s >= BEAT_S);
+            .any(|(now, before)| now.is_some() != before.is_some());
+        let due = begins
+            || (lost_bytes > 0.0 && since_s >= TELL_LOSS_S)
+            || (worth && since_s >= TELL_S)
+            || (marked_bytes > 0.0 && since_s >= TELL_MARKS_S)
+            || (since_s >= TELL_OFFER_S && news(OTHER_OFFER))
+            || (since_s >= TELL_QUITE_S && news(QUITE_OTHER_OFFER))
+            || ((active || bytes > 0.0) && since_s >= BEAT_S);
         if due {
-            (self.told_s, self.told, self.incoming.untold) = (now_s, offers, 0);
+            (self.told_s, self.told, self.incoming.untold) = (now_s, offers, Counts::default());
         }
         due
     }
 }
 
-fn differs(now: Option<Offer>, before: Option<Offer>) -> bool {
-    let far = |now: f64, before: f64| (now - before).abs() > OTHER_OFFER * before;
+fn differs(now: Option<Offer>, before: Option<Offer>, by: f64) -> bool {
+    let far = |now: f64, before: f64| (now - before).abs() > by * before;
     match (now, before) {
         (Some(now), Some(before)) => far(now.share_bps, before.share_bps) || far(now.offer_bps, before.offer_bps),
         (now, before) => now.is_some() != before.is_some(),

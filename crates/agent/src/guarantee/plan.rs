@@ -1,11 +1,11 @@
 //! What a controller wants guaranteed, checked.
 
 use std::collections::{BTreeMap, HashSet};
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use gavotte_limiter::{Allocation, Parameters};
 
-use crate::contract::agents::{GuardMode, GuardRequest, GuardedHost};
+use crate::contract::agents::{GuardMode, GuardRemains, GuardRequest, GuardedHost, GuardedInside};
 
 /// Most hosts of one set.
 const MAX_HOSTS: usize = 4000;
@@ -18,7 +18,7 @@ pub struct Hose {
     /// Its name.
     pub name: String,
     /// Where its agent hears of guarantees.
-    pub place: SocketAddrV4,
+    pub place: SocketAddr,
     /// What it may send at least, bit/s; `None` = nothing is guaranteed, and nothing limited.
     pub egress_bps: Option<f64>,
     /// What it may receive at least, bit/s.
@@ -29,13 +29,39 @@ pub struct Hose {
     pub ingress_limit_bps: Option<f64>,
 }
 
+/// Where a container is, on the agent's host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inside {
+    /// Behind the host's end of a veth.
+    Device(String),
+    /// Of the processes of a cgroup, below `/sys/fs/cgroup`.
+    Cgroup(String),
+}
+
+/// What the hosts of a tenant have together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tenant {
+    /// The hosts' addresses. The first divides what they have among them.
+    pub hosts: Vec<IpAddr>,
+    /// What they may send at least, bit/s; `None` = what each has.
+    pub egress_bps: Option<f64>,
+    /// What they may receive at least.
+    pub ingress_bps: Option<f64>,
+}
+
 /// All that an agent must know to keep its part.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The agent's own host.
+    /// The agent's own host, or a container there.
     pub own: Hose,
+    /// Where the container is; `None` for the host itself.
+    pub inside: Option<Inside>,
+    /// Whether the guarantees stay as static limits if the agent is killed.
+    pub remains: bool,
+    /// The tenant that it is a host of, if that has more than its hosts.
+    pub tenant: Option<Tenant>,
     /// The others, by address.
-    pub peers: BTreeMap<Ipv4Addr, Hose>,
+    pub peers: BTreeMap<IpAddr, Hose>,
     /// Whether marks count, and packets are made to bear them.
     pub ecn: bool,
     /// Whether no pair gets more than its guarantee.
@@ -47,11 +73,27 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Checks a request.
+    /// Checks a request: the plans of the host, if it has guarantees, and of its containers.
     ///
     /// # Errors
     /// Text that names what makes no sense.
-    pub fn new(request: &GuardRequest) -> Result<Self, String> {
+    pub fn all(request: &GuardRequest) -> Result<Vec<Self>, String> {
+        let own = Some(request.self_.as_str()).filter(|name| !name.is_empty());
+        let own = own.map(|name| Self::new(request, name, None));
+        let inside = request
+            .inside
+            .iter()
+            .map(|each| Self::new(request, &each.name, Some(inside(each)?)));
+        let plans: Vec<Self> = own.into_iter().chain(inside).collect::<Result<_, _>>()?;
+        let names: HashSet<_> = plans.iter().map(|plan| &plan.own.name).collect();
+        match plans.len() {
+            0 => Err("self: neither the host nor a container has a guarantee".into()),
+            all if names.len() < all => Err("inside: a container appears twice".into()),
+            _ => Ok(plans),
+        }
+    }
+
+    fn new(request: &GuardRequest, name: &str, inside: Option<Inside>) -> Result<Self, String> {
         let key = request.key.as_slice().try_into();
         let key = key.map_err(|_| format!("key: 32 bytes, not {}", request.key.len()))?;
         if request.hosts.len() > MAX_HOSTS {
@@ -66,7 +108,13 @@ impl Plan {
             if !constant.value.is_finite() || constant.value < 0.0 {
                 return Err(format!("constant `{}`: not {}", constant.name, constant.value));
             }
-            set(&mut parameters, &constant.name, constant.value)?;
+            parameters.set(&constant.name, constant.value).map_err(|names| {
+                format!(
+                    "no constant `{}` of the limiter; there are {}",
+                    constant.name,
+                    names.join(", ")
+                )
+            })?;
         }
         let (mut own, mut peers, mut names) = (None, BTreeMap::new(), HashSet::new());
         for host in &request.hosts {
@@ -74,17 +122,27 @@ impl Plan {
             if !names.insert(hose.name.clone()) {
                 return Err(format!("host `{}` appears twice", hose.name));
             }
-            if hose.name == request.self_ {
+            if hose.name == name {
                 own = Some(hose);
-            } else if let Some(other) = peers.insert(*hose.place.ip(), hose) {
+            } else if let Some(other) = peers.insert(hose.place.ip(), hose) {
                 return Err(format!("host `{}` has the address of another", other.name));
             }
         }
-        let own = own.ok_or_else(|| format!("self: `{}` is none of the hosts", request.self_))?;
-        if peers.contains_key(own.place.ip()) {
+        let own = own.ok_or_else(|| format!("self: `{name}` is none of the hosts"))?;
+        if peers.contains_key(&own.place.ip()) {
             return Err(format!("host `{}` has the address of another", own.name));
         }
+        if let Some(other) = peers.values().find(|peer| peer.place.is_ipv4() != own.place.is_ipv4()) {
+            return Err(format!(
+                "hosts `{}` and `{}`: one has IPv4, one IPv6",
+                own.name, other.name
+            ));
+        }
+        let tenant = tenant(request, &own, &peers)?;
         Ok(Self {
+            remains: request.remains == i32::from(GuardRemains::Static),
+            inside,
+            tenant,
             own,
             peers,
             ecn,
@@ -102,48 +160,56 @@ impl Plan {
     }
 }
 
-/// Sets one constant by its name in the limiter.
-fn set(parameters: &mut Parameters, name: &str, value: f64) -> Result<(), String> {
-    let Parameters {
-        partition, allocation, ..
-    } = parameters;
-    let constant = match name {
-        "guarantees" => {
-            allocation.guarantees = value != 0.0;
-            return Ok(());
-        }
-        "delta_bps" => &mut allocation.delta_bps,
-        "time_scalar" => &mut allocation.time_scalar,
-        "loss_decrease" => &mut allocation.loss_decrease,
-        "mark_decrease" => &mut allocation.mark_decrease,
-        "hold_per_loss" => &mut allocation.hold_per_loss,
-        "hold_per_mark" => &mut allocation.hold_per_mark,
-        "hold_most_s" => &mut allocation.hold_most_s,
-        "rate_caution" => &mut allocation.rate_caution,
-        "pooled_loss" => &mut allocation.pooled_loss,
-        "allocation_period_s" => &mut allocation.period_s,
-        "partition_period_s" => &mut partition.period_s,
-        _ => return Err(format!("no constant `{name}` of the limiter")),
+fn inside(container: &GuardedInside) -> Result<Inside, String> {
+    let GuardedInside { name, device, cgroup } = container;
+    match (device.is_empty(), cgroup.is_empty()) {
+        (false, true) => Ok(Inside::Device(device.clone())),
+        (true, false) => Ok(Inside::Cgroup(cgroup.clone())),
+        _ => Err(format!("container `{name}`: either a device or a cgroup")),
+    }
+}
+
+/// The tenant of a host, when it has more than its hosts.
+fn tenant(request: &GuardRequest, own: &Hose, peers: &BTreeMap<IpAddr, Hose>) -> Result<Option<Tenant>, String> {
+    let Some(tenant) = request.tenants.iter().find(|tenant| tenant.hosts.contains(&own.name)) else {
+        return Ok(None);
     };
-    *constant = value;
-    Ok(())
+    let address = |name: &String| {
+        let peer = peers.values().find(|peer| peer.name == *name);
+        peer.or((own.name == *name).then_some(own))
+            .map(|hose| hose.place.ip())
+            .ok_or_else(|| format!("tenant `{}`: `{name}` is none of the hosts", tenant.name))
+    };
+    let what = format!("tenant `{}`", tenant.name);
+    let (egress_bps, ingress_bps) = (rate(&what, tenant.egress_bps)?, rate(&what, tenant.ingress_bps)?);
+    let hosts = tenant.hosts.iter().map(address).collect::<Result<_, _>>()?;
+    Ok((egress_bps.is_some() || ingress_bps.is_some()).then_some(Tenant {
+        hosts,
+        egress_bps,
+        ingress_bps,
+    }))
+}
+
+fn rate(what: &str, bps: f64) -> Result<Option<f64>, String> {
+    match bps {
+        0.0 => Ok(None),
+        bps if bps > 0.0 && bps <= MAX_BPS => Ok(Some(bps)),
+        bps => Err(format!("{what}: no rate of {bps} bit/s")),
+    }
 }
 
 fn hose(host: &GuardedHost) -> Result<Hose, String> {
     let address = match host.address.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
-        Ok(IpAddr::V4(address)) if !address.is_unspecified() && !address.is_multicast() => address,
-        _ => return Err(format!("host `{}`: no IPv4 host at `{}`", host.name, host.address)),
+        Ok(address) if !address.is_unspecified() && !address.is_multicast() => address,
+        _ => return Err(format!("host `{}`: no host at `{}`", host.name, host.address)),
     };
     let port = u16::try_from(host.data_port).ok().and_then(|port| port.checked_add(1));
     let port = port.ok_or_else(|| format!("host `{}`: no port {}", host.name, host.data_port))?;
-    let rate = |bps: f64| match bps {
-        0.0 => Ok(None),
-        bps if bps > 0.0 && bps <= MAX_BPS => Ok(Some(bps)),
-        bps => Err(format!("host `{}`: no rate of {bps} bit/s", host.name)),
-    };
+    let what = format!("host `{}`", host.name);
+    let rate = |bps: f64| rate(&what, bps);
     Ok(Hose {
         name: host.name.clone(),
-        place: SocketAddrV4::new(address, port),
+        place: SocketAddr::new(address, port),
         egress_bps: rate(host.egress_bps)?,
         ingress_bps: rate(host.ingress_bps)?,
         egress_limit_bps: rate(host.egress_limit_bps)?,
@@ -154,7 +220,7 @@ fn hose(host: &GuardedHost) -> Result<Hose, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::agents::Constant;
+    use crate::contract::agents::{Constant, GuardedTenant};
 
     fn host(name: &str, address: &str) -> GuardedHost {
         GuardedHost {
@@ -174,6 +240,23 @@ mod tests {
         }
     }
 
+    fn container(name: &str, device: &str, cgroup: &str) -> GuardedInside {
+        GuardedInside {
+            name: name.into(),
+            device: device.into(),
+            cgroup: cgroup.into(),
+        }
+    }
+
+    fn tenant(hosts: &[&str]) -> GuardedTenant {
+        GuardedTenant {
+            name: "t".into(),
+            hosts: hosts.iter().map(|&name| name.into()).collect(),
+            egress_bps: 100e6,
+            ingress_bps: 0.0,
+        }
+    }
+
     fn request() -> GuardRequest {
         GuardRequest {
             run_id: "run".into(),
@@ -187,14 +270,19 @@ mod tests {
     fn refused(change: impl FnOnce(&mut GuardRequest)) -> String {
         let mut request = request();
         change(&mut request);
-        Plan::new(&request).unwrap_err()
+        Plan::all(&request).unwrap_err()
     }
 
     #[test]
     fn senseless_requests_are_named() {
         assert!(refused(|r| r.key.truncate(3)).contains("key"));
         assert!(refused(|r| r.self_ = "x".into()).contains("`x`"));
-        assert!(refused(|r| r.hosts[1].address = "fd00::1".into()).contains("`b`"));
+        assert!(refused(|r| r.hosts[1].address = "fd00::1".into()).contains("`b`: one has IPv4, one IPv6"));
+        assert!(refused(|r| r.hosts[1].address = "ff02::1".into()).contains("`b`"));
+        assert!(refused(|r| r.self_.clear()).contains("neither the host"));
+        assert!(refused(|r| r.inside = vec![container("b", "", "")]).contains("container `b`"));
+        assert!(refused(|r| r.inside = vec![container("b", "veth0", ""); 2]).contains("twice"));
+        assert!(refused(|r| r.tenants = vec![tenant(&["a", "y"])]).contains("`y`"));
         assert!(refused(|r| r.hosts[1].address = "10.0.0.3".into()).contains("address of another"));
         assert!(refused(|r| r.hosts[1].name = "c".into()).contains("twice"));
         assert!(refused(|r| r.hosts[2].egress_bps = f64::NAN).contains("`c`"));
@@ -205,8 +293,22 @@ mod tests {
 
     #[test]
     fn a_fixed_rate_fits_both_hoses() {
-        let plan = Plan::new(&request()).unwrap();
-        let target = &plan.peers[&Ipv4Addr::new(10, 0, 0, 2)];
+        let plan = Plan::all(&request()).unwrap().remove(0);
+        let target = &plan.peers[&IpAddr::from([10, 0, 0, 2])];
         assert!((plan.fixed_bps(target) - 15e6).abs() < 1.0);
+    }
+
+    #[test]
+    fn containers_and_tenants_are_planned_for() {
+        let mut request = request();
+        request.self_.clear();
+        request.inside = vec![container("b", "veth0", ""), container("c", "", "pod/c")];
+        request.tenants = vec![tenant(&["c", "a"])];
+        let plans = Plan::all(&request).unwrap();
+        assert_eq!(plans[0].inside, Some(Inside::Device("veth0".into())));
+        assert_eq!((plans[0].own.name.as_str(), &plans[0].tenant), ("b", &None));
+        let tenant = plans[1].tenant.as_ref().unwrap();
+        assert_eq!(tenant.hosts, [IpAddr::from([10, 0, 0, 3]), IpAddr::from([10, 0, 0, 1])]);
+        assert_eq!((tenant.egress_bps, tenant.ingress_bps), (Some(100e6), None));
     }
 }

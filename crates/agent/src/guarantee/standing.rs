@@ -1,6 +1,8 @@
 //! The guarantees of an agent: a hold that stands, and a thread that keeps them.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::collections::BTreeMap;
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,6 +12,7 @@ use tokio::sync::oneshot;
 use tracing::{info, warn};
 
 use crate::contract::agents::{GuardReply, GuardRequest, GuardedReply};
+use crate::guarantee::inside;
 use crate::guarantee::keeping::Keeper;
 use crate::guarantee::orphan::Orphan;
 use crate::guarantee::plan::Plan;
@@ -36,15 +39,24 @@ pub enum GuardError {
 /// What the thread is asked.
 enum Order {
     Change(Box<Plan>, oneshot::Sender<Result<GuardReply, String>>),
-    Tell(oneshot::Sender<GuardedReply>),
+    /// How it stands, and whether that is of a container.
+    Tell(oneshot::Sender<(bool, GuardedReply)>),
     /// To end by itself, and say so when nothing is left.
     End(oneshot::Sender<()>),
 }
 
-/// One standing set.
+/// A thread that keeps the guarantees of the host or of a container.
+#[derive(Clone, Debug)]
+struct Thread {
+    orders: Sender<Order>,
+    /// Wakes it: a byte for each order.
+    bell: Arc<PipeWriter>,
+}
+
+/// One standing set: its threads by the names of what they keep.
 #[derive(Debug)]
 struct Standing {
-    orders: Sender<Order>,
+    threads: BTreeMap<String, Thread>,
     hold: Arc<Hold>,
 }
 
@@ -62,68 +74,87 @@ impl Guarantees {
     /// Keeps what is asked for from now on, in place of what is kept.
     ///
     /// # Errors
-    /// When the request makes no sense or cannot be carried out; what was kept before is then kept on, unless it was changed
-    /// from one mode to the other.
+    /// When the request makes no sense or cannot be carried out; what was kept before is then kept on where it can be.
     pub async fn guard(&self, holds: &Holds, request: GuardRequest) -> Result<GuardReply, GuardError> {
-        let plan = Plan::new(&request).map_err(GuardError::Invalid)?;
-        if let Some(orders) = self.orders() {
-            match ask(&orders, |reply| Order::Change(Box::new(plan.clone()), reply)).await {
-                Some(Ok(reply)) => return Ok(reply),
-                // It begins afresh.
-                Some(Err(_)) | None => {
-                    self.end().await;
-                }
+        let plans = Plan::all(&request).map_err(GuardError::Invalid)?;
+        let mut threads = self.threads();
+        let fresh = threads.is_empty();
+        let gone: Vec<String> = threads
+            .keys()
+            .filter(|name| plans.iter().all(|plan| plan.own.name != **name))
+            .cloned()
+            .collect();
+        for name in gone {
+            if let Some(thread) = threads.remove(&name) {
+                thread.ask(Order::End).await;
             }
         }
-        let hold = holds.stand(&request.run_id, &request.self_, &request.user, &request.key)?;
-        let (orders, todo) = channel();
-        let (told, began) = oneshot::channel();
-        let started = thread::Builder::new()
-            .name("guarantee".into())
-            .spawn(move || keep(plan, &todo, told));
-        let began = match started {
-            Ok(_) => began
-                .await
-                .unwrap_or_else(|_| Err("the thread that keeps guarantees ended".into())),
-            Err(error) => Err(error.to_string()),
+        let hold = match self.lock().as_ref() {
+            Some(standing) => Arc::clone(&standing.hold),
+            None => holds.stand(&request.run_id, &plans[0].own.name, &request.user, &request.key)?,
         };
-        match began {
-            Ok(reply) => {
-                *self.lock() = Some(Standing {
-                    orders,
-                    hold: Arc::clone(&hold),
-                });
-                let own = self.clone();
-                tokio::spawn(async move {
-                    let job = hold.jobs.begin("guarantee", KIND).ok();
-                    if let Some(job) = &job {
-                        job.run();
-                    }
-                    hold.over().await;
-                    own.end_of(&hold).await;
-                });
-                Ok(reply)
-            }
-            Err(error) => {
-                // The hold has nothing to hold.
-                drop(holds.release(&request.run_id));
-                Err(GuardError::Refused(error))
+        let mut first = Ok(None);
+        for plan in plans {
+            let name = plan.own.name.clone();
+            match keep_on(threads.remove(&name), plan).await {
+                Ok((thread, reply)) => {
+                    threads.insert(name, thread);
+                    first = first.map(|before| before.or(Some(reply)));
+                }
+                Err(error) => first = first.and(Err(error)),
             }
         }
+        if threads.is_empty() {
+            // The hold has nothing to hold.
+            self.lock().take();
+            hold.end();
+            drop(holds.release(&hold.run_id));
+        } else {
+            *self.lock() = Some(Standing {
+                threads,
+                hold: Arc::clone(&hold),
+            });
+            if fresh {
+                self.stand(hold);
+            }
+        }
+        first.map(Option::unwrap_or_default).map_err(GuardError::Refused)
+    }
+
+    /// Shows the hold as busy, and ends what is kept with it.
+    fn stand(&self, hold: Arc<Hold>) {
+        let own = self.clone();
+        tokio::spawn(async move {
+            let job = hold.jobs.begin("guarantee", KIND).ok();
+            if let Some(job) = &job {
+                job.run();
+            }
+            hold.over().await;
+            own.end_of(&hold).await;
+        });
     }
 
     /// How they are kept; `None` when there are none.
     pub async fn status(&self) -> Option<GuardedReply> {
-        let orders = self.orders()?;
-        let reply = ask(&orders, Order::Tell).await?;
         let label = self
             .lock()
             .as_ref()
             .map(|standing| standing.hold.jobs.label().clone())?;
+        let mut own = None;
+        let mut inside = Vec::new();
+        for thread in self.threads().values() {
+            match thread.ask(Order::Tell).await {
+                Some((true, reply)) => inside.push(reply),
+                Some((false, reply)) => own = Some(reply),
+                None => {}
+            }
+        }
         Some(GuardedReply {
+            guarded: true,
             run_id: label.run_id,
             user: label.user,
-            ..reply
+            inside,
+            ..own.unwrap_or_default()
         })
     }
 
@@ -132,8 +163,7 @@ impl Guarantees {
         let Some(standing) = self.lock().take() else {
             return false;
         };
-        ask(&standing.orders, Order::End).await;
-        standing.hold.end();
+        standing.end().await;
         true
     }
 
@@ -144,12 +174,13 @@ impl Guarantees {
             now.take_if(|standing| Arc::ptr_eq(&standing.hold, hold))
         };
         if let Some(standing) = standing {
-            ask(&standing.orders, Order::End).await;
+            standing.end().await;
         }
     }
 
-    fn orders(&self) -> Option<Sender<Order>> {
-        self.lock().as_ref().map(|standing| standing.orders.clone())
+    fn threads(&self) -> BTreeMap<String, Thread> {
+        let standing = self.lock();
+        standing.as_ref().map(|own| own.threads.clone()).unwrap_or_default()
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Standing>> {
@@ -158,19 +189,65 @@ impl Guarantees {
     }
 }
 
+impl Standing {
+    async fn end(self) {
+        for thread in self.threads.values() {
+            thread.ask(Order::End).await;
+        }
+        self.hold.end();
+    }
+}
+
+impl Thread {
+    /// Gives an order and waits for its answer; `None` when the thread has ended or takes too long.
+    async fn ask<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.orders.send(order(reply)).ok()?;
+        self.bell.as_ref().write_all(&[0]).ok()?;
+        tokio::time::timeout(LIMIT, answer).await.ok()?.ok()
+    }
+}
+
+/// Has a thread keep a plan: the one that kept another before, or a new one where that cannot.
+async fn keep_on(before: Option<Thread>, plan: Plan) -> Result<(Thread, GuardReply), String> {
+    if let Some(thread) = before {
+        match thread.ask(|reply| Order::Change(Box::new(plan.clone()), reply)).await {
+            Some(Ok(reply)) => return Ok((thread, reply)),
+            // It begins afresh.
+            Some(Err(_)) | None => {
+                thread.ask(Order::End).await;
+            }
+        }
+    }
+    let (orders, todo) = channel();
+    let (heard, bell) = io::pipe().map_err(|error| error.to_string())?;
+    let (told, began) = oneshot::channel();
+    thread::Builder::new()
+        .name("guarantee".into())
+        .spawn(move || keep(plan, &todo, &heard, told))
+        .map_err(|error| error.to_string())?;
+    let began = began
+        .await
+        .unwrap_or_else(|_| Err("the thread that keeps guarantees ended".into()));
+    let thread = Thread {
+        orders,
+        bell: Arc::new(bell),
+    };
+    began.map(|reply| (thread, reply))
+}
+
 /// The kind of the job that a standing hold shows.
 const KIND: &str = "guarantee";
 
-/// Gives an order and waits for its answer; `None` when the thread has ended or takes too long.
-async fn ask<T>(orders: &Sender<Order>, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Option<T> {
-    let (reply, answer) = oneshot::channel();
-    orders.send(order(reply)).ok()?;
-    tokio::time::timeout(LIMIT, answer).await.ok()?.ok()
-}
-
-/// The thread: in the network namespace of the agent, with the keeper on its stack.
-fn keep(plan: Plan, todo: &Receiver<Order>, told: oneshot::Sender<Result<GuardReply, String>>) {
-    let orphan = Orphan::leave();
+/// The thread: in the network namespace of the agent or of a container, with the keeper on its stack.
+fn keep(plan: Plan, todo: &Receiver<Order>, bell: &PipeReader, told: oneshot::Sender<Result<GuardReply, String>>) {
+    if let Some(Err(error)) = plan.inside.as_ref().map(inside::enter) {
+        let _ = told.send(Err(error));
+        return;
+    }
+    let inside = plan.inside.is_some();
+    // Nobody would find static limits in a container's network again.
+    let orphan = Orphan::leave(plan.remains && !inside);
     let mut keeper = match Keeper::new(plan) {
         Ok(keeper) => keeper,
         Err(error) => {
@@ -182,10 +259,9 @@ fn keep(plan: Plan, todo: &Receiver<Order>, told: oneshot::Sender<Result<GuardRe
         return;
     }
     info!("keeps guarantees");
-    let mut ended = None;
-    let mut next = Instant::now();
     let mut troubled = false;
-    while ended.is_none() {
+    let ended = loop {
+        let begun = Instant::now();
         match keeper.step() {
             Ok(()) => troubled = false,
             Err(error) if !troubled => {
@@ -194,31 +270,41 @@ fn keep(plan: Plan, todo: &Receiver<Order>, told: oneshot::Sender<Result<GuardRe
             }
             Err(_) => {}
         }
-        // A late step is not made up for.
-        next = (next + keeper.period()).max(Instant::now());
-        loop {
-            match todo.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                Ok(Order::Change(plan, reply_to)) => {
-                    let changed = keeper.change(*plan);
-                    let _ = reply_to.send(changed.map(|()| reply(&keeper)).map_err(|error| error.to_string()));
-                }
-                Ok(Order::Tell(reply_to)) => {
-                    let _ = reply_to.send(keeper.status());
-                }
-                Ok(Order::End(reply_to)) => {
-                    ended = Some(reply_to);
-                    break;
-                }
-                Err(RecvTimeoutError::Timeout) => break,
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
+        // Not at every word: several that come within a period are taken together.
+        if !keeper.wait(bell, begun + keeper.period(), false) {
+            keeper.wait(bell, begun + keeper.rest(), true);
         }
-    }
+        match orders(&mut keeper, todo, inside) {
+            Ok(()) => {}
+            Err(ended) => break ended,
+        }
+    };
     drop(keeper);
     drop(orphan);
     info!("keeps guarantees no more");
     if let Some(reply_to) = ended {
         let _ = reply_to.send(());
+    }
+}
+
+/// Carries out what is asked.
+///
+/// # Errors
+/// When it is to end: whom to tell, unless nobody waits any more.
+fn orders(keeper: &mut Keeper, todo: &Receiver<Order>, inside: bool) -> Result<(), Option<oneshot::Sender<()>>> {
+    loop {
+        match todo.try_recv() {
+            Ok(Order::Change(plan, reply_to)) => {
+                let changed = keeper.change(*plan);
+                let _ = reply_to.send(changed.map(|()| reply(keeper)).map_err(|error| error.to_string()));
+            }
+            Ok(Order::Tell(reply_to)) => {
+                let _ = reply_to.send((inside, keeper.status()));
+            }
+            Ok(Order::End(reply_to)) => return Err(Some(reply_to)),
+            Err(TryRecvError::Empty) => return Ok(()),
+            Err(TryRecvError::Disconnected) => return Err(None),
+        }
     }
 }
 

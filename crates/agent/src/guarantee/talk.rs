@@ -1,24 +1,33 @@
-//! What agents tell each other of the pairs between them: one small sealed datagram.
+//! What agents tell each other of guarantees: small sealed datagrams.
 //!
 //! ```text
-//!  0      4      8    12       20      28     36       44        52               68      72         88
-//!  | GVG1 | from | to | number | bytes | lost | marked | packets | 4 x rate (f32) | epoch | MAC (16) |
+//!  0      4        12      16     20       24     28       32             44
+//!  | GVP2 | number | bytes | lost | marked | lost | marked | 4 x rate (24) | MAC (12) |   of the pairs between them
+//!                    in units of 16 bytes    packets
+//!  | GVN2 | number | 2 x rate (24) | MAC (12) |     what a host of a tenant wants
+//!  | GVS2 | number | 2 x rate (24) | MAC (12) |     what it has of what the tenant has
 //! ```
 //!
-//! Integers and rates are big-endian. Counts are of what arrived at `from` from `to`, since `from` began to keep guarantees: a
-//! datagram that is lost costs nothing. The MAC is BLAKE3 with a key derived from that of the set, over all
-//! before it. The number grows from datagram to datagram, so none is taken twice.
+//! Integers are big-endian; rates are 32-bit floats without the last byte, so rounded down by 1 in 30 000 at most. Counts
+//! are of what arrived since the teller began to keep guarantees and wrap around: a datagram that is lost costs nothing. The MAC
+//! is BLAKE3 with a key derived from that of the set, over both addresses and all before it. The number grows from
+//! datagram to datagram, so none is taken twice; its upper half is another one when the teller began anew.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use gavotte_limiter::Offer;
 
-/// First four bytes; the last of them is the layout's version.
-pub const MAGIC: [u8; 4] = *b"GVG1";
-const BODY_BYTES: usize = 72;
-const MAC_BYTES: usize = 16;
-/// Bytes of a datagram.
-pub const BYTES: usize = BODY_BYTES + MAC_BYTES;
+const MAC_BYTES: usize = 12;
+const HEAD_BYTES: usize = 12;
+const RATE_BYTES: usize = 3;
+const TALLY_BYTES: usize = 20;
+const PAIR: [u8; 4] = *b"GVP2";
+const NEED: [u8; 4] = *b"GVN2";
+const SHARE: [u8; 4] = *b"GVS2";
+/// Bytes of the longest datagram.
+pub const BYTES: usize = HEAD_BYTES + TALLY_BYTES + 4 * RATE_BYTES + MAC_BYTES;
+/// Counts of bytes are told in this unit.
+pub const UNIT_BYTES: f64 = 16.0;
 
 /// The key of a set.
 #[derive(Clone)]
@@ -27,12 +36,21 @@ pub struct TalkKey([u8; 32]);
 impl TalkKey {
     /// Derives it, so that no MAC is valid elsewhere.
     pub fn derive(key: &[u8; 32]) -> Self {
-        Self(blake3::derive_key("gavotte 1 guarantee", key))
+        Self(blake3::derive_key("gavotte 2 guarantee", key))
     }
 
-    fn mac(&self, body: &[u8]) -> blake3::Hash {
-        blake3::keyed_hash(&self.0, body)
+    fn mac(&self, from: IpAddr, to: IpAddr, body: &[u8]) -> blake3::Hash {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        hasher.update(&wide(from)).update(&wide(to)).update(body).finalize()
     }
+}
+
+fn wide(address: IpAddr) -> [u8; 16] {
+    let address: Ipv6Addr = match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    };
+    address.octets()
 }
 
 impl std::fmt::Debug for TalkKey {
@@ -41,120 +59,148 @@ impl std::fmt::Debug for TalkKey {
     }
 }
 
-/// What arrived of a pair, as its receiver counts it since it began.
+/// What arrived of a pair, as its receiver counts it since it began. All wrap around.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Bytes that arrived.
-    pub bytes: u64,
-    /// Bytes that are charged as lost.
-    pub lost_bytes: u64,
-    /// Bytes that arrived marked.
-    pub marked_bytes: u64,
-    /// Packets: those lost in the upper half, those marked in the lower.
-    pub packets: u64,
+    /// What arrived, in units of 16 bytes.
+    pub units: u32,
+    /// What is charged as lost.
+    pub lost_units: u32,
+    /// What arrived marked.
+    pub marked_units: u32,
+    /// Packets that were lost.
+    pub lost: u32,
+    /// Packets that were marked.
+    pub marked: u32,
 }
 
-impl Tally {
-    /// Packets that were lost.
-    pub fn lost(&self) -> u64 {
-        self.packets >> 32
-    }
-
-    /// Packets that were marked.
-    pub fn marked(&self) -> u64 {
-        self.packets & 0xffff_ffff
-    }
+/// What a datagram is about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Matter {
+    /// The pairs between the two hosts.
+    Pair {
+        /// What came from the other.
+        tally: Tally,
+        /// Of the pair that the teller sends on; `None` when it is idle.
+        as_source: Option<Offer>,
+        /// Of the pair that the teller receives on.
+        as_target: Option<Offer>,
+    },
+    /// What the teller would send and receive, bit/s: to the host that divides what their tenant has.
+    Need([f64; 2]),
+    /// What the other may send and receive at least, bit/s.
+    Share([f64; 2]),
 }
 
 /// One datagram.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Word {
-    /// Who says it.
-    pub from: Ipv4Addr,
-    /// To whom.
-    pub to: Ipv4Addr,
     /// Grows from datagram to datagram of one sender.
     pub number: u64,
-    /// What came from `to`.
-    pub tally: Tally,
-    /// Of the pair that `from` sends on; `None` when it is idle.
-    pub as_source: Option<Offer>,
-    /// Of the pair that `from` receives on.
-    pub as_target: Option<Offer>,
-    /// Another one when `from` began to number its packets anew.
-    pub epoch: u32,
+    /// What it says.
+    pub matter: Matter,
 }
 
 impl Word {
+    /// Another one when the teller began to number its packets anew.
+    pub fn epoch(&self) -> u32 {
+        (self.number >> 32) as u32
+    }
+
     /// The datagram's bytes.
-    pub fn seal(&self, key: &TalkKey) -> [u8; BYTES] {
-        let mut bytes = [0; BYTES];
-        bytes[..4].copy_from_slice(&MAGIC);
-        bytes[4..8].copy_from_slice(&self.from.octets());
-        bytes[8..12].copy_from_slice(&self.to.octets());
-        let Tally {
-            bytes: arrived,
-            lost_bytes,
-            marked_bytes,
-            packets,
-        } = self.tally;
-        for (at, count) in [self.number, arrived, lost_bytes, marked_bytes, packets]
-            .into_iter()
-            .enumerate()
-        {
-            bytes[12 + 8 * at..20 + 8 * at].copy_from_slice(&count.to_be_bytes());
+    pub fn seal(&self, key: &TalkKey, from: IpAddr, to: IpAddr) -> Vec<u8> {
+        let (magic, tally, rates) = match self.matter {
+            Matter::Pair {
+                tally,
+                as_source,
+                as_target,
+            } => {
+                let rates = [as_source, as_target]
+                    .map(|offer| offer.map_or([f64::NAN; 2], |offer| [offer.share_bps, offer.offer_bps]));
+                (PAIR, Some(tally), rates.concat())
+            }
+            Matter::Need(rates) => (NEED, None, rates.to_vec()),
+            Matter::Share(rates) => (SHARE, None, rates.to_vec()),
+        };
+        let mut bytes = Vec::with_capacity(BYTES);
+        bytes.extend_from_slice(&magic);
+        bytes.extend_from_slice(&self.number.to_be_bytes());
+        if let Some(tally) = tally {
+            let Tally {
+                units,
+                lost_units,
+                marked_units,
+                lost,
+                marked,
+            } = tally;
+            for count in [units, lost_units, marked_units, lost, marked] {
+                bytes.extend_from_slice(&count.to_be_bytes());
+            }
         }
-        let rates = [self.as_source, self.as_target]
-            .map(|offer| offer.map_or([f32::NAN; 2], |offer| [offer.share_bps as f32, offer.offer_bps as f32]));
-        for (at, rate) in rates.into_iter().flatten().enumerate() {
-            bytes[52 + 4 * at..56 + 4 * at].copy_from_slice(&rate.to_be_bytes());
+        for rate in rates {
+            bytes.extend_from_slice(&(rate as f32).to_be_bytes()[..RATE_BYTES]);
         }
-        bytes[68..72].copy_from_slice(&self.epoch.to_be_bytes());
-        let mac = key.mac(&bytes[..BODY_BYTES]);
-        bytes[BODY_BYTES..].copy_from_slice(&mac.as_bytes()[..MAC_BYTES]);
+        let mac = key.mac(from, to, &bytes);
+        bytes.extend_from_slice(&mac.as_bytes()[..MAC_BYTES]);
         bytes
     }
 
-    /// Reads a datagram; `None` when the bytes are not one of this set. Takes any bytes.
-    pub fn open(key: &TalkKey, bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
-        let (body, mac) = bytes.split_at(BODY_BYTES);
-        let wanted = key.mac(body);
+    /// Reads a datagram; `None` when the bytes are not one of this set between the two. Takes any bytes.
+    pub fn open(key: &TalkKey, from: IpAddr, to: IpAddr, bytes: &[u8]) -> Option<Self> {
+        let (body, mac) = bytes.split_at_checked(bytes.len().checked_sub(MAC_BYTES)?)?;
+        let wanted = key.mac(from, to, body);
         let mut told = *wanted.as_bytes();
         told[..MAC_BYTES].copy_from_slice(mac);
         // blake3::Hash compares in constant time.
-        if wanted != told || body[..4] != MAGIC {
+        if wanted != told {
             return None;
         }
-        let address = |at: usize| Ipv4Addr::from(take::<4>(body, at));
-        let count = |at: usize| u64::from_be_bytes(take(body, at));
-        let rate = |at: usize| f64::from(f32::from_be_bytes(take(body, at)));
-        let offer = |at: usize| {
-            let (share_bps, offer_bps) = (rate(at), rate(at + 4));
-            let sound = share_bps >= 0.0 && offer_bps >= 0.0;
-            sound.then_some(Offer { share_bps, offer_bps })
+        let magic: [u8; 4] = take(body, 0)?;
+        let number = u64::from_be_bytes(take(body, 4)?);
+        let rate = |place: usize, before: usize| -> Option<f64> {
+            let [a, b, c] = take::<RATE_BYTES>(body, HEAD_BYTES + before + RATE_BYTES * place)?;
+            Some(f64::from(f32::from_be_bytes([a, b, c, 0])))
         };
-        Some(Self {
-            from: address(4),
-            to: address(8),
-            number: count(12),
-            tally: Tally {
-                bytes: count(20),
-                lost_bytes: count(28),
-                marked_bytes: count(36),
-                packets: count(44),
-            },
-            as_source: offer(52),
-            as_target: offer(60),
-            epoch: u32::from_be_bytes(take(body, 68)),
-        })
+        let sound = |rate: &f64| *rate >= 0.0;
+        let matter = match (magic, body.len()) {
+            (PAIR, length) if length == BYTES - MAC_BYTES => {
+                let count = |place: usize| Some(u32::from_be_bytes(take(body, HEAD_BYTES + 4 * place)?));
+                let offer = |place: usize| -> Option<Option<Offer>> {
+                    let rates = [rate(place, TALLY_BYTES)?, rate(place + 1, TALLY_BYTES)?];
+                    let [share_bps, offer_bps] = rates;
+                    Some(rates.iter().all(sound).then_some(Offer { share_bps, offer_bps }))
+                };
+                Matter::Pair {
+                    tally: Tally {
+                        units: count(0)?,
+                        lost_units: count(1)?,
+                        marked_units: count(2)?,
+                        lost: count(3)?,
+                        marked: count(4)?,
+                    },
+                    as_source: offer(0)?,
+                    as_target: offer(2)?,
+                }
+            }
+            (NEED | SHARE, length) if length == HEAD_BYTES + 2 * RATE_BYTES => {
+                let rates = [rate(0, 0)?, rate(1, 0)?];
+                if !rates.iter().all(sound) {
+                    return None;
+                }
+                if magic == NEED {
+                    Matter::Need(rates)
+                } else {
+                    Matter::Share(rates)
+                }
+            }
+            _ => return None,
+        };
+        Some(Self { number, matter })
     }
 }
 
-fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let mut taken = [0; N];
-    taken.copy_from_slice(&bytes[at..at + N]);
-    taken
+fn take<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at + N)?.try_into().ok()
 }
 
 #[cfg(test)]
@@ -162,53 +208,73 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const TO: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+
     fn key() -> TalkKey {
         TalkKey::derive(&[5; 32])
     }
 
     fn word() -> Word {
         Word {
-            from: Ipv4Addr::new(10, 0, 0, 1),
-            to: Ipv4Addr::new(10, 0, 0, 2),
-            number: 77,
-            tally: Tally {
-                bytes: 1 << 40,
-                lost_bytes: 3,
-                marked_bytes: 4,
-                packets: 5 << 32 | 6,
+            number: 77 << 32 | 5,
+            matter: Matter::Pair {
+                tally: Tally {
+                    units: u32::MAX,
+                    lost_units: 3,
+                    marked_units: 4,
+                    lost: 5,
+                    marked: 6,
+                },
+                as_source: None,
+                as_target: Some(Offer {
+                    // Its last bits are zeros, as those of what is told.
+                    share_bps: 45_056_000.0,
+                    offer_bps: f64::INFINITY,
+                }),
             },
-            as_source: None,
-            as_target: Some(Offer {
-                share_bps: 45e6,
-                offer_bps: f64::INFINITY,
-            }),
-            epoch: 9,
         }
     }
 
     #[test]
     fn a_word_is_read_as_it_was_said() {
-        let read = Word::open(&key(), &word().seal(&key())).unwrap();
-        assert_eq!(read, word());
-        assert_eq!((read.tally.lost(), read.tally.marked()), (5, 6));
+        let read = Word::open(&key(), FROM, TO, &word().seal(&key(), FROM, TO)).unwrap();
+        assert_eq!((read, read.epoch()), (word(), 77));
+        for matter in [Matter::Need([f64::INFINITY, 0.0]), Matter::Share([45e6, 1e6])] {
+            let said = Word { number: 1, matter };
+            let Some(Word { number: 1, matter }) = Word::open(&key(), FROM, TO, &said.seal(&key(), FROM, TO)) else {
+                panic!("{said:?}");
+            };
+            let (Matter::Need(told) | Matter::Share(told), Matter::Need(meant) | Matter::Share(meant)) =
+                (matter, said.matter)
+            else {
+                panic!("{matter:?}");
+            };
+            for (told, meant) in told.into_iter().zip(meant) {
+                // Down, never up: shares must not sum to more than there is.
+                assert!(told <= meant && told >= meant * (1.0 - 1.0 / 30_000.0) || told.to_bits() == meant.to_bits());
+            }
+        }
     }
 
     proptest! {
         #[test]
         fn whatever_was_changed_is_refused(at in 0..BYTES, flip in 1u8..) {
-            let mut bytes = word().seal(&key());
+            let mut bytes = word().seal(&key(), FROM, TO);
             bytes[at] ^= flip;
-            prop_assert_eq!(Word::open(&key(), &bytes), None);
+            prop_assert_eq!(Word::open(&key(), FROM, TO, &bytes), None);
         }
 
         #[test]
         fn any_bytes_are_safe(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert_eq!(Word::open(&key(), &bytes), None);
+            prop_assert_eq!(Word::open(&key(), FROM, TO, &bytes), None);
         }
     }
 
     #[test]
-    fn another_set_is_refused() {
-        assert_eq!(Word::open(&TalkKey::derive(&[6; 32]), &word().seal(&key())), None);
+    fn another_set_or_host_is_refused() {
+        let bytes = word().seal(&key(), FROM, TO);
+        assert_eq!(Word::open(&TalkKey::derive(&[6; 32]), FROM, TO, &bytes), None);
+        assert_eq!(Word::open(&key(), TO, FROM, &bytes), None);
     }
 }

@@ -2,7 +2,7 @@
 
 #![allow(unreachable_pub)]
 
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
@@ -12,9 +12,12 @@ use std::time::Duration;
 use nix::sched::{CloneFlags, unshare};
 
 /// The sending host.
-pub const LEFT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+pub const LEFT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
 /// The receiving host.
-pub const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+pub const RIGHT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2));
+/// The same hosts' other addresses.
+pub const LEFT6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1));
+pub const RIGHT6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2));
 
 static NAMES: AtomicU32 = AtomicU32::new(0);
 
@@ -112,7 +115,7 @@ impl Row {
         let number = NAMES.fetch_add(1, Ordering::Relaxed);
         row.middle.shell("ip link add name bridge type bridge");
         row.middle.shell("ip link set dev bridge up");
-        for (place, port, address) in [(&row.left, "in", LEFT), (&row.right, "out", RIGHT)] {
+        for (place, port, address, wide) in [(&row.left, "in", LEFT, LEFT6), (&row.right, "out", RIGHT, RIGHT6)] {
             let name = format!("gv{number}{port}");
             row.middle
                 .shell(&format!("ip link add name {port} type veth peer name {name}"));
@@ -123,18 +126,21 @@ impl Row {
             place.shell(&format!("ip link set dev {name} name eth0"));
             place.shell("ip link set lo up");
             place.shell(&format!("ip addr add {address}/24 dev eth0"));
+            place.shell(&format!("ip addr add {wide}/64 dev eth0 nodad"));
             place.shell("ip link set eth0 up");
         }
         // Fills the neighbour tables.
-        for _ in 0..50 {
-            let heard = row.left.run(|| {
-                let socket = UdpSocket::bind((LEFT, 0)).unwrap();
-                socket.send_to(b"x", (RIGHT, 9)).is_ok()
-            });
-            thread::sleep(Duration::from_millis(20));
-            let known = row.left.shell("ip neigh show to 10.77.0.2");
-            if heard && known.contains("lladdr") {
-                break;
+        for (from, to) in [(LEFT, RIGHT), (LEFT6, RIGHT6)] {
+            for _ in 0..50 {
+                let heard = row.left.run(move || {
+                    let socket = UdpSocket::bind((from, 0));
+                    socket.is_ok_and(|socket| socket.send_to(b"x", (to, 9)).is_ok())
+                });
+                thread::sleep(Duration::from_millis(20));
+                let known = row.left.shell(&format!("ip neigh show to {to}"));
+                if heard && known.contains("lladdr") {
+                    break;
+                }
             }
         }
         row

@@ -1,0 +1,61 @@
+//! How the guarantees of one host stand.
+
+use std::time::Duration;
+
+use gavotte_shaper::UNLIMITED_BPS;
+use nix::time::{ClockId, clock_gettime};
+use tracing::warn;
+
+use crate::contract::agents::{GuardedPair, GuardedReply};
+use crate::guarantee::keeping::{Keeper, limit_bps};
+
+impl Keeper {
+    /// All that a controller may want to know. To be called in the thread of the keeper.
+    pub(super) fn status(&self) -> GuardedReply {
+        let now_s = self.now_s();
+        let mut pairs = Vec::new();
+        let mut silent = Vec::new();
+        for (peer, pair) in &self.pairs {
+            let hose = &self.plan.peers[peer];
+            if !pair.out.was_active() {
+                continue;
+            }
+            let allocator = pair.out.allocator.as_ref();
+            let limit_bps = allocator.map_or(0.0, |own| limit_bps(&self.plan, own, now_s, pair.out.guarantee_bps));
+            pairs.push(GuardedPair {
+                source: self.plan.own.name.clone(),
+                target: hose.name.clone(),
+                ..pair.out.status(now_s, limit_bps.min(UNLIMITED_BPS as f64))
+            });
+            let silence_s = self.plan.parameters.allocation.silence_s;
+            if pair.out.is_active(now_s) && pair.heard_s.is_none_or(|heard_s| now_s - heard_s > silence_s) {
+                silent.push(hose.name.clone());
+            }
+        }
+        let cpu = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from);
+        let [egress_bps, ingress_bps] = self.hoses_bps.map(|bps| bps.unwrap_or(0.0));
+        GuardedReply {
+            guarded: true,
+            self_: self.plan.own.name.clone(),
+            device: self.shaper.device().to_owned(),
+            without_bpf: self.shaper.without_bpf().unwrap_or_default().to_owned(),
+            age_s: self.applied.elapsed().as_secs_f64(),
+            pairs,
+            silent,
+            cpu_s: cpu.as_secs_f64(),
+            control_bytes: self.control_bytes,
+            egress_bps,
+            ingress_bps,
+            ..GuardedReply::default()
+        }
+    }
+
+    /// The interface, and why it works without BPF if it does.
+    pub(super) fn device(&self) -> (String, String) {
+        let without = self.shaper.without_bpf().unwrap_or_default();
+        if !without.is_empty() {
+            warn!(without, "static guarantees only");
+        }
+        (self.shaper.device().to_owned(), without.to_owned())
+    }
+}

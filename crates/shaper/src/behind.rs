@@ -1,0 +1,45 @@
+//! The network namespace at the other end of a veth.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use gavotte_kernel::netlink::{Message, Netlink, attribute, text, u32_at};
+
+const RTM_GETLINK: u16 = 18;
+const RTM_GETNSID: u16 = 90;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_LINK_NETNSID: u16 = 37;
+const NETNSA_NSID: u16 = 1;
+const NETNSA_FD: u16 = 3;
+
+/// Which of some network namespaces is at the other end of a veth of this one.
+///
+/// # Errors
+/// When there is no such device, it leads nowhere else, or its namespace is none of those.
+pub fn namespace_behind(device: &str, candidates: impl IntoIterator<Item = OwnedFd>) -> io::Result<OwnedFd> {
+    let mut netlink = Netlink::open()?;
+    let mut found = None;
+    netlink.dump(Message::new(RTM_GETLINK, 0, &[0; 16]), |body| {
+        let rest = body.get(16..).unwrap_or_default();
+        if attribute(rest, IFLA_IFNAME).map(text).as_deref() == Some(device) {
+            found = Some(attribute(rest, IFLA_LINK_NETNSID).and_then(|value| u32_at(value, 0)));
+        }
+    })?;
+    let nobody = |what| io::Error::new(io::ErrorKind::NotFound, what);
+    let wanted = found
+        .ok_or_else(|| nobody("no such interface"))?
+        .ok_or_else(|| nobody("it does not lead into another network namespace"))?;
+    for candidate in candidates {
+        // struct rtgenmsg: one byte and its padding.
+        let ask = Message::new(RTM_GETNSID, 0, &[0; 4]).put_u32(NETNSA_FD, candidate.as_raw_fd() as u32);
+        let mut id = None;
+        let asked = netlink.ask(ask, |body| {
+            id = attribute(body.get(4..).unwrap_or_default(), NETNSA_NSID).and_then(|value| u32_at(value, 0));
+        });
+        // What is no namespace any more is passed over.
+        if asked.is_ok() && id == Some(wanted) {
+            return Ok(candidate);
+        }
+    }
+    Err(nobody("no process here is in the network namespace that it leads into"))
+}

@@ -1,0 +1,96 @@
+//! Who may shape in a network namespace, and what a process has left there that ended.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+
+use crate::error::ShaperError;
+use crate::tc::{self, Link, Way};
+use gavotte_kernel::netlink::Netlink;
+
+/// What an interface takes when nobody has set it.
+const GSO_SEGMENTS_OF_LINUX: u32 = 65_535;
+
+/// The right to shape in this network namespace, which one process at a time has. The kernel takes it back when that ends.
+#[derive(Debug)]
+pub(crate) struct Claim(#[allow(dead_code)] UnixListener);
+
+impl Claim {
+    /// `None` when another process, or another part of this one, has it.
+    pub(crate) fn take() -> Result<Option<Self>, ShaperError> {
+        let failed = || ShaperError::kernel("claim this network namespace");
+        // Abstract names are apart in each network namespace.
+        let name = SocketAddr::from_abstract_name(b"gavotte-shaper").map_err(failed())?;
+        match UnixListener::bind_addr(&name) {
+            Ok(listener) => Ok(Some(Self(listener))),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
+            Err(error) => Err(failed()(error)),
+        }
+    }
+}
+
+/// Removes whatever a process of ours that has ended left on any interface of this network namespace; gives their names.
+/// Leaves everything alone while one lives that shapes here.
+///
+/// # Errors
+/// When the kernel does not answer, or does not let us.
+pub fn sweep() -> Result<Vec<String>, ShaperError> {
+    let Some(_claim) = Claim::take()? else {
+        return Ok(Vec::new());
+    };
+    let mut netlink = Netlink::open().map_err(ShaperError::kernel("rtnetlink"))?;
+    let links = tc::links(&mut netlink).map_err(ShaperError::kernel("list interfaces"))?;
+    let mut swept = Vec::new();
+    for link in links {
+        if remove(&mut netlink, &link)? {
+            swept.push(link.name);
+        }
+    }
+    Ok(swept)
+}
+
+/// Removes what is ours from an interface; tells whether anything was.
+pub(crate) fn remove(netlink: &mut Netlink, link: &Link) -> Result<bool, ShaperError> {
+    let failed = || ShaperError::kernel(format!("tidy up {}", link.name));
+    let qdiscs = tc::qdiscs(netlink).map_err(failed())?;
+    let of_link: Vec<_> = qdiscs.iter().filter(|qdisc| qdisc.device == link.index).collect();
+    let mut found = false;
+    if of_link.iter().any(|qdisc| qdisc.is_root() && qdisc.handle == tc::ROOT) {
+        netlink.one(tc::drop_root(link.index)).map_err(failed())?;
+        netlink
+            .one(tc::gso_max_segs(link.index, GSO_SEGMENTS_OF_LINUX))
+            .map_err(failed())?;
+        found = true;
+    }
+    if of_link.iter().any(|qdisc| qdisc.is_clsact()) {
+        let mut others = 0;
+        let mut ours = false;
+        for way in [Way::Egress, Way::Ingress] {
+            let (count, own) = tc::filters(netlink, link.index, way).map_err(failed())?;
+            others += count;
+            if own {
+                netlink.one(tc::drop_program(link.index, way)).map_err(failed())?;
+                others -= 1;
+                ours = true;
+            }
+        }
+        if ours && others == 0 {
+            netlink.one(tc::drop_clsact(link.index)).map_err(failed())?;
+        }
+        found |= ours;
+    }
+    Ok(found)
+}
+
+/// The interface that has an address.
+pub(crate) fn find(netlink: &mut Netlink, address: IpAddr) -> Result<Link, ShaperError> {
+    let index = tc::device_of(netlink, address)
+        .map_err(ShaperError::kernel("list addresses"))?
+        .ok_or_else(|| ShaperError::Device(format!("no interface here has the address {address}")))?;
+    let links = tc::links(netlink).map_err(ShaperError::kernel("list interfaces"))?;
+    links
+        .into_iter()
+        .find(|link| link.index == index)
+        .ok_or_else(|| ShaperError::Device(format!("the interface with the address {address} is gone")))
+}

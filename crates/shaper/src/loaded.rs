@@ -1,0 +1,47 @@
+//! The programs and maps of one interface.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use crate::programs::{self, Maps, arrived, out, phantom};
+use crate::tc;
+use gavotte_kernel::bpf::{self, Array, Kind};
+
+/// Most pairs of one interface, both directions together.
+pub const MAX_PAIRS: u32 = 8192;
+
+/// The programs and maps of an interface.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    pub(crate) pairs: bpf::HashMap<32, 8>,
+    pub(crate) out: Array<{ out::WORDS }>,
+    pub(crate) arrived: Array<{ arrived::WORDS }>,
+    pub(crate) phantom: Array<{ phantom::WORDS }>,
+    pub(crate) egress: OwnedFd,
+    pub(crate) ingress: OwnedFd,
+}
+
+impl Programs {
+    pub(crate) fn load() -> io::Result<Self> {
+        let pairs = bpf::HashMap::new(MAX_PAIRS, "gv_pairs")?;
+        let out = Array::new(MAX_PAIRS, "gv_out")?;
+        let arrived = Array::new(MAX_PAIRS, "gv_arrived")?;
+        let phantom = Array::new(1, "gv_phantom")?;
+        let maps = Maps {
+            pairs: pairs.fd(),
+            out: out.fd(),
+            arrived: arrived.fd(),
+            phantom: phantom.fd(),
+        };
+        let egress = bpf::load(&programs::egress(maps, tc::MAJOR), Kind::Classifier, "gv_egress")?;
+        let ingress = bpf::load(&programs::ingress(maps), Kind::Classifier, "gv_ingress")?;
+        Ok(Self {
+            pairs,
+            out,
+            arrived,
+            phantom,
+            egress,
+            ingress,
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! A port of a switch that marks.
+
+use std::os::fd::AsRawFd;
+
+use crate::claim::remove;
+use crate::error::ShaperError;
+use crate::programs::{self, Maps, phantom};
+use crate::tc::{self, Link, Way};
+use gavotte_kernel::bpf::{self, Array, Kind};
+use gavotte_kernel::netlink::Netlink;
+
+/// A port of a switch that marks: a phantom queue before what leaves an interface, until this is dropped.
+#[derive(Debug)]
+pub struct Port {
+    netlink: Netlink,
+    link: Link,
+    phantom: Array<{ phantom::WORDS }>,
+}
+
+impl Port {
+    /// Hangs a phantom queue before the interface `device`, which sets CE on ECN-capable packets that find more than
+    /// `threshold_bytes` in it; it drains at `drain_bps`.
+    ///
+    /// # Errors
+    /// When there is no such interface, or the kernel refuses.
+    pub fn install(device: &str, drain_bps: u64, threshold_bytes: u64) -> Result<Self, ShaperError> {
+        let mut netlink = Netlink::open().map_err(ShaperError::kernel("rtnetlink"))?;
+        let links = tc::links(&mut netlink).map_err(ShaperError::kernel("list interfaces"))?;
+        let link = links.into_iter().find(|link| link.name == device);
+        let link = link.ok_or_else(|| ShaperError::Device(format!("no interface `{device}` here")))?;
+        remove(&mut netlink, &link)?;
+        let failed = || ShaperError::kernel(format!("mark at {device}"));
+        let phantom = Array::<{ phantom::WORDS }>::new(1, "gv_phantom").map_err(failed())?;
+        let mut words = [0; phantom::WORDS];
+        words[phantom::DRAIN] = drain_bps / 8;
+        words[phantom::THRESHOLD] = threshold_bytes;
+        phantom.set(0, words);
+        let maps = Maps {
+            pairs: -1,
+            out: -1,
+            arrived: -1,
+            phantom: phantom.fd(),
+        };
+        let program = bpf::load(&programs::port(maps), Kind::Classifier, "gv_port").map_err(failed())?;
+        let qdiscs = tc::qdiscs(&mut netlink).map_err(failed())?;
+        if !qdiscs
+            .iter()
+            .any(|qdisc| qdisc.device == link.index && qdisc.is_clsact())
+        {
+            netlink.one(tc::clsact(link.index)).map_err(failed())?;
+        }
+        netlink
+            .one(tc::program(link.index, Way::Egress, program.as_raw_fd(), "gavotte"))
+            .map_err(failed())?;
+        Ok(Self { netlink, link, phantom })
+    }
+
+    /// Packets that passed, and those that found too much.
+    pub fn counts(&self) -> (u64, u64) {
+        let words = self.phantom.get(0);
+        (words[phantom::PACKETS], words[phantom::MARKED])
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        let _ = remove(&mut self.netlink, &self.link);
+    }
+}
