@@ -8,6 +8,10 @@ as its constants are known, and Gavotte with drops and with marks. The paper's o
     make bench-guarantee ARGS="lab [--runs 5 --seconds 8 --senders 1 10 50 --only e1 --protections ecn loss]"
 
 The same on real packets, at a tenth of the paper's rates: `python -m benches.guarantee lab --help`.
+
+    make bench-guarantee ARGS="storm --seconds 600 --seed 1"
+
+Real packets while guarantees change at random, agents are killed and hosts taken out: how long was a guarantee broken?
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benches.guarantee import lab, simulated
+from benches.guarantee import lab, simulated, storm
 from benches.machine import machine
 
 WHERE: dict[str, Callable[[argparse.Namespace], None]] = {"simulated": simulated.main}
@@ -27,6 +31,9 @@ def main() -> None:
     """Runs what was asked for."""
     if sys.argv[1:2] == ["lab"]:
         lab.main(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["storm"]:
+        storm.main(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("where", nargs="*", choices=[[], *WHERE], default=list(WHERE))

@@ -1,8 +1,8 @@
-"""ElasticSwitch's experiments on real packets: E1, E2, E3 and E8 at a tenth of the paper's rates.
+"""ElasticSwitch's experiments on real packets: E1, E2, E3, E7 and E8 at a tenth of the paper's rates.
 
 Two hosts, or one and a crowd, send over one link of 100 Mbit/s. In ECN mode the link's switch marks by a phantom queue, as
 a real one does by RED. Each case goes unprotected, with static reservations, under plain Seawall, and under our guarantees in
-both modes. Rates are wire rates; TCP is CUBIC, set on every socket.
+both modes. `--save` keeps the tables as figures of docs/results.
 """
 
 from __future__ import annotations
@@ -11,170 +11,43 @@ import argparse
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean, median, quantiles, stdev
 
+from benches.guarantee.figure import Table
+from benches.guarantee.stage import LINK_BPS, PROTECTIONS, TRAFFIC, Flow, Seen, Stand, stand
 from benches.machine import machine
 
 from gavotte import lab
-from gavotte.agents.binary import agent_binary
-from gavotte.formats.guarantee import Guarantee
-from gavotte.formats.inventory import Inventory, read_inventory
-from gavotte.formats.topology import Topology
-from gavotte.guarantee import apply, clear, status
-
-TRAFFIC = Path(__file__).parents[2] / "tests" / "guarantee" / "traffic.py"
-LINK_BPS = 100e6
-WIRE = {"tcp": 1514 / 1448, "udp": 1442 / 1400}
-BIN_S = 0.2
-WARM_S = 2.0
-"""Left out of every mean: TCP and the guarantees find each other."""
-
-SEAWALL = {
-    "guarantees": 0.0,
-    "hold_per_loss": 0.0,
-    "hold_per_mark": 0.0,
-    "rate_caution": 0.0,
-    "pooled_loss": 0.0,
-}
-PROTECTIONS = ("none", "static", "seawall", "loss", "ecn")
 
 
 @dataclass(frozen=True)
-class Flow:
-    """What one host sends another: over `flows` connections of TCP, or UDP at `bps`."""
+class Asked:
+    """What was asked for."""
 
-    source: str
-    target: str
-    flows: int = 1
-    bps: float | None = None
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What arrived in a run, bit/s on the wire, a mean and a list of windows for each target."""
-
-    windows: Mapping[str, list[float]]
-    cpu_s: float
-    control_bytes: int
+    runs: int
     seconds: float
+    senders: Sequence[int]
+    protections: Sequence[str]
+    connections: int
+    edge: bool
+    save: bool
 
-    def mean(self, target: str) -> float:
-        """After warming up."""
-        return mean(self.windows[target]) if self.windows[target] else 0.0
+    @property
+    def samples(self) -> str:
+        """For the page."""
+        return f"{self.runs} runs of {self.seconds:g} s, mean ± standard deviation"
 
-
-def _ready(process: subprocess.Popen[str]) -> None:
-    assert process.stdout is not None
-    process.stdout.readline()
-
-
-class Stand:
-    """A lab of senders and receivers on either side of one link."""
-
-    def __init__(self, session: lab.Session, senders: Sequence[str], receivers: Sequence[str]) -> None:
-        self.session = session
-        self.senders, self.receivers = senders, receivers
-        self.inventory: Inventory = read_inventory(session.hosts_file)
-        self.address = {host.name: host.address for host in self.inventory.host}
-        self._port = 5000
-
-    @contextmanager
-    def protected(self, protection: str, hoses: Mapping[str, float]) -> Iterator[None]:
-        """Has the hosts keep `hoses` (bit/s, both ways) in one of the five manners."""
-        with ExitStack() as ends:
-            if protection == "ecn":
-                threshold = 60_000 + 3_000 * len(self.senders)
-                words = ["mark", "--device", "up", "--rate", f"{0.95 * LINK_BPS:.0f}", "--threshold", str(threshold)]
-                marker = self.session.exec(
-                    "left", [str(agent_binary()), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-                )
-                ends.callback(marker.communicate, "")
-                _ready(marker)
-            if protection != "none":
-                kept = [
-                    {"host": host, ("egress" if host in self.senders else "ingress"): rate(bps)}
-                    for host, bps in hoses.items()
-                ]
-                mode = "ecn" if protection == "ecn" else "loss"
-                wanted = Guarantee.model_validate({"format": "gavotte/guarantee/1", "mode": mode, "guarantee": kept})
-                constants = SEAWALL if protection == "seawall" else {}
-                ends.callback(clear, self.inventory)
-                apply(wanted, self.inventory, fixed=protection == "static", constants=constants)
-            yield
-
-    def run(self, flows: Sequence[Flow], seconds: float, *, guarded: bool) -> Seen:
-        """Sends everything at once and counts what arrives."""
-        self._port += 1
-        python = [sys.executable, "-I", "-S", str(TRAFFIC)]
-        port = str(self._port)
-        sinks = {
-            host: self.session.exec(
-                host, [*python, "sink", port, str(seconds + 1), str(BIN_S)], stdout=subprocess.PIPE, text=True
-            )
-            for host in self.receivers
-        }
-        for sink in sinks.values():
-            _ready(sink)
-        before = status(self.inventory) if guarded else None
-        begin = time.monotonic()
-        senders = []
-        for flow in flows:
-            kind = "tcp" if flow.bps is None else "udp"
-            load = str(flow.flows if flow.bps is None else flow.bps)
-            words = [kind, self.address[flow.target], port, str(seconds), load]
-            senders.append(self.session.exec(flow.source, [*python, *words]))
-        for sender in senders:
-            sender.wait()
-        after = status(self.inventory) if guarded else None
-        elapsed = time.monotonic() - begin
-        found = {host: json.loads(sink.communicate()[0]) for host, sink in sinks.items()}
-        kinds = {flow.target: "tcp" if flow.bps is None else "udp" for flow in flows}
-        first, last = int(WARM_S / BIN_S), int((seconds - 0.5) / BIN_S)
-        windows = {}
-        for host, told in found.items():
-            bins = [sum(each) for each in zip(*told["bins"].values(), strict=True)]
-            scale = 8 * WIRE[kinds.get(host, "tcp")] / BIN_S
-            windows[host] = [scale * count for count in bins[first:last]]
-        cpu_s = control = 0.0
-        if before and after:
-            cpu_s = sum(host.cpu_s for host in after.hosts) - sum(host.cpu_s for host in before.hosts)
-            control = sum(h.control_bytes for h in after.hosts) - sum(h.control_bytes for h in before.hosts)
-        return Seen(windows, cpu_s, int(control), elapsed)
-
-
-@contextmanager
-def stand(senders: Sequence[str], receivers: Sequence[str] = ("z", "t")) -> Iterator[Stand]:
-    """Stands the lab up; its link is `left`'s port `up`."""
-    hosts = [{"name": name, "switch": "left"} for name in senders]
-    hosts += [{"name": name, "switch": "right"} for name in receivers]
-    topology = Topology.model_validate(
-        {
-            "format": "gavotte/topology/1",
-            "switch": [
-                {"name": "core"},
-                {"name": "left", "parent": "core", "up": rate(LINK_BPS)},
-                {"name": "right", "parent": "core"},
-            ],
-            "host": hosts,
-        }
-    )
-    with lab.session(topology, source="bench") as session:
-        yield Stand(session, senders, receivers)
-
-
-def rate(bps: float) -> str:
-    """As files have it."""
-    return f"{bps:.0f}bit"
+    def keep(self, table: Table) -> None:
+        """Keeps a table if that was asked for."""
+        if self.save:
+            table.save(self.samples)
 
 
 def spread(values: Sequence[float], unit: float = 1e6) -> str:
     """Mean and standard deviation."""
-    return f"{mean(values) / unit:6.1f} +- {stdev(values) / unit if len(values) > 1 else 0:4.1f}"
+    return f"{mean(values) / unit:.1f} ± {stdev(values) / unit if len(values) > 1 else 0:.1f}"
 
 
 def verdict(*, met: bool) -> str:
@@ -182,87 +55,202 @@ def verdict(*, met: bool) -> str:
     return "ok" if met else "MISS"
 
 
-def e1(runs: int, seconds: float, sizes: Sequence[int], protections: Sequence[str]) -> None:
+def share(windows: Sequence[bool]) -> str:
+    """Of windows that were met."""
+    return f"{100 * mean(windows):.1f} %"
+
+
+def e1(asked: Asked) -> None:
     """Many to one: X alone to Z, a crowd to T, 45 Mbit/s each; X >= 98 %, nine of ten windows >= 95 %, link >= 90 %."""
-    print("\nE1 many to one, 45 + 45 of 100 Mbit/s")
-    print(f"{'senders':>7} {'protection':<10} {'X Mbit/s':>15} {'Y Mbit/s':>15} {'windows':>8} {'link':>6}  verdict")
-    for size in sizes:
+    where, flows_a_pair = "edge" if asked.edge else "core", asked.connections
+    table = Table(
+        f"elasticswitch-e1-{where}-{flows_a_pair}",
+        f"Many to one, {where} link of 100 Mbit/s full, 45 Mbit/s guaranteed each, {flows_a_pair} TCP a pair",
+        ["senders, protection", "X, Mbit/s", "others, Mbit/s", "windows with 95 %", "link", "goal"],
+        {"kind": "bars", "columns": [1, 2], "unit": "Mbit/s on the wire"},
+    )
+    costs = Table(
+        f"elasticswitch-e8-{where}-{flows_a_pair}",
+        "What it costs, loops of all agents together",
+        ["senders, protection", "core for 100 pairs, %", "control, % of the link", "control, kbit/s a pair", "goal"],
+        {"kind": "bars", "columns": [1], "unit": "% of a core"},
+    )
+    for size in asked.senders:
         crowd = [f"y{number}" for number in range(size)]
-        with stand(["x", *crowd]) as place:
-            for protection in protections:
+        with stand(["x", *crowd], edge=asked.edge) as place:
+            for protection in asked.protections:
                 hoses = dict.fromkeys([*place.senders, *place.receivers], 45e6)
-                flows = [Flow("x", "z"), *(Flow(host, "t") for host in crowd)]
+                flows = [Flow("x", "z", flows_a_pair), *(Flow(host, "t", flows_a_pair) for host in crowd)]
                 with place.protected(protection, hoses):
-                    seen = [place.run(flows, seconds, guarded=protection != "none") for _ in range(runs)]
+                    seen = [place.run(flows, asked.seconds, guarded=protection != "none") for _ in range(asked.runs)]
                 x, y = [[one.mean(target) for one in seen] for target in "zt"]
                 windows = [bps >= 0.95 * 45e6 for one in seen for bps in one.windows["z"]]
                 link = mean(x) + mean(y)
                 met = mean(x) >= 0.98 * 45e6 and mean(windows) >= 0.9 and link >= 0.9 * LINK_BPS
-                print(
-                    f"{size:>7} {protection:<10} {spread(x):>15} {spread(y):>15} {100 * mean(windows):6.1f} % "
-                    f"{100 * link / LINK_BPS:4.0f} %  {verdict(met=met)}",
-                    flush=True,
+                name = f"{size}, `{protection}`"
+                table.row(
+                    name, spread(x), spread(y), share(windows), f"{100 * link / LINK_BPS:.0f} %", verdict(met=met)
                 )
                 if protection in ("loss", "ecn"):
-                    cost(seen, size + 1)
+                    costs.row(name, *cost(seen, size + 1))
+    asked.keep(table)
+    asked.keep(costs)
 
 
-def cost(seen: Sequence[Seen], pairs: int) -> None:
-    """E8: processor time per 100 pairs, and what agents say to each other."""
-    cores = mean([one.cpu_s / one.seconds for one in seen])
-    control = mean([8 * one.control_bytes / one.seconds for one in seen])
-    print(
-        f"{'':>7} E8: {100 * cores / pairs * 100:.2f} % of a core per 100 pairs (loops of both ends), "
-        f"{100 * control / LINK_BPS:.2f} % of the link for control  "
-        f"{verdict(met=cores / pairs * 100 < 0.01 and control / LINK_BPS < 0.001)}"
-    )
+def cost(seen: Sequence[Seen], pairs: int) -> list[str]:
+    """E8: processor time per 100 pairs, and what agents say to each other; reverse pairs of acknowledgements not counted."""
+    cores = [100 * one.cpu_s / one.seconds / pairs * 100 for one in seen]
+    control = [8 * one.control_bytes / one.seconds for one in seen]
+    met = mean(cores) < 1.0 and mean(control) < 0.001 * LINK_BPS
+    return [
+        spread(cores, 1.0),
+        f"{100 * mean(control) / LINK_BPS:.2f}",
+        f"{mean(control) / pairs / 1e3:.1f}",
+        verdict(met=met),
+    ]
 
 
-def e2(runs: int, seconds: float, protections: Sequence[str]) -> None:
+def e2(asked: Asked) -> None:
     """TCP against UDP that is not ECN-capable: TCP >= 98 % of 45 Mbit/s, link >= 90 % when there is that much."""
-    print("\nE2 TCP against UDP, 45 + 45 of 100 Mbit/s")
-    print(f"{'UDP':>7} {'protection':<10} {'TCP Mbit/s':>15} {'UDP Mbit/s':>15} {'windows':>8} {'link':>6}  verdict")
+    table = Table(
+        "elasticswitch-e2",
+        "TCP beside UDP that is not ECN-capable, 45 Mbit/s guaranteed each",
+        ["UDP offered, Mbit/s, protection", "TCP, Mbit/s", "UDP, Mbit/s", "windows with 95 %", "link", "goal"],
+        {"kind": "bars", "columns": [1, 2], "unit": "Mbit/s on the wire"},
+    )
     with stand(["x", "y0"]) as place:
-        for protection in protections:
+        for protection in asked.protections:
             for load in (0.0, 20e6, 45e6, 80e6, 120e6):
                 flows = [Flow("x", "z"), *([Flow("y0", "t", bps=load)] if load else [])]
                 with place.protected(protection, dict.fromkeys(["x", "y0", "z", "t"], 45e6)):
-                    seen = [place.run(flows, seconds, guarded=protection != "none") for _ in range(runs)]
+                    seen = [place.run(flows, asked.seconds, guarded=protection != "none") for _ in range(asked.runs)]
                 x, y = [[one.mean(target) for one in seen] for target in "zt"]
                 windows = [bps >= 0.95 * 45e6 for one in seen for bps in one.windows["z"]]
                 link = mean(x) + mean(y)
                 met = mean(x) >= 0.98 * 45e6 and link >= 0.9 * LINK_BPS
-                print(
-                    f"{load / 1e6:>7.0f} {protection:<10} {spread(x):>15} {spread(y):>15} {100 * mean(windows):6.1f} % "
-                    f"{100 * link / LINK_BPS:4.0f} %  {verdict(met=met)}",
-                    flush=True,
+                name = f"{load / 1e6:g}, `{protection}`"
+                table.row(
+                    name, spread(x), spread(y), share(windows), f"{100 * link / LINK_BPS:.0f} %", verdict(met=met)
                 )
+    asked.keep(table)
 
 
 PAPER = {4.5e6: 0.739, 9e6: 0.750, 22.5e6: 0.864}
 """Table 2: totals of the paper, as a share of the link."""
 
 
-def e3(runs: int, seconds: float, protections: Sequence[str]) -> None:
+def e3(asked: Asked) -> None:
     """Sharing the rest (Table 2): ratio 1.8 to 2.2, totals above the paper's."""
-    print("\nE3 sharing the rest, guarantees 1 : 2")
-    print(f"{'Mbit/s':>9} {'protection':<10} {'A Mbit/s':>15} {'B Mbit/s':>15} {'ratio':>6} {'link':>6}  verdict")
+    table = Table(
+        "elasticswitch-e3",
+        "Sharing the rest, guarantees 1 : 2",
+        ["guarantees, protection", "A, Mbit/s", "B, Mbit/s", "ratio", "link", "paper's link", "goal"],
+        {"kind": "bars", "columns": [1, 2], "unit": "Mbit/s on the wire"},
+    )
     with stand(["x", "y0"]) as place:
         for small, paper in PAPER.items():
-            for protection in protections:
+            for protection in asked.protections:
                 hoses = {"x": small, "z": small, "y0": 2 * small, "t": 2 * small}
                 with place.protected(protection, hoses):
                     flows = [Flow("x", "z"), Flow("y0", "t")]
-                    seen = [place.run(flows, seconds, guarded=protection != "none") for _ in range(runs)]
+                    seen = [place.run(flows, asked.seconds, guarded=protection != "none") for _ in range(asked.runs)]
                 a, b = [[one.mean(target) for one in seen] for target in "zt"]
-                ratio = mean([theirs / ours for ours, theirs in zip(a, b, strict=True) if ours])
+                ratios = [theirs / ours for ours, theirs in zip(a, b, strict=True) if ours]
                 link = (mean(a) + mean(b)) / LINK_BPS
-                met = 1.8 <= ratio <= 2.2 and link > paper
-                print(
-                    f"{small / 1e6:4g}/{small / 5e5:<4g} {protection:<10} {spread(a):>15} {spread(b):>15} {ratio:6.2f} "
-                    f"{100 * link:4.0f} %  {verdict(met=met)}",
-                    flush=True,
+                met = 1.8 <= mean(ratios) <= 2.2 and link > paper
+                table.row(
+                    f"{small / 1e6:g} and {small / 5e5:g}, `{protection}`",
+                    spread(a),
+                    spread(b),
+                    f"{mean(ratios):.2f}",
+                    f"{100 * link:.0f} %",
+                    f"{100 * paper:.0f} %",
+                    verdict(met=met),
                 )
+    asked.keep(table)
+
+
+SHORT_BYTES, FETCHES = 10_000, 40
+"""A short flow, and how many of them a run has."""
+CROWD = 23
+"""Pairs that fill the link beside them (Fig. 11)."""
+
+
+def e7(asked: Asked) -> None:
+    """Completion of short flows from X to Z (Fig. 11), alone, cold and warm, and beside 23 pairs that fill the link."""
+    table = Table(
+        "elasticswitch-e7",
+        f"Short flows: connection, request and {SHORT_BYTES / 1000:g} kB back; hoses of 3.75 Mbit/s",
+        ["load, protection", "first, ms", "median, ms", "p95, ms", "goal"],
+        {"kind": "bars", "columns": [2, 3], "unit": "ms", "scale": "log"},
+    )
+    crowd = [f"y{number}" for number in range(CROWD)]
+    with stand(["x", *crowd]) as place:
+        alone: dict[str, float] = {}
+        for loaded in (False, True):
+            unprotected_s = 0.0
+            for protection in asked.protections:
+                # 24 hosts share 90 Mbit/s; all of the crowd send to one host.
+                hoses = dict.fromkeys(["x", "z", *crowd], 3.75e6) | {"t": 86.25e6}
+                with place.protected(protection, hoses):
+                    times = [fetches(place, crowd if loaded else [], asked.seconds) for _ in range(asked.runs)]
+                firsts, rest = [each[0] for each in times], [took for each in times for took in each[1:]]
+                p95_s = quantiles(rest, n=20)[-1]
+                alone.setdefault("none" if not loaded else "", median(rest))
+                unprotected_s = unprotected_s or p95_s
+                met = p95_s <= unprotected_s * 1.05 if loaded else mean(firsts) - alone["none"] < 0.001
+                table.row(
+                    f"{f'{CROWD} pairs' if loaded else 'none'}, `{protection}`",
+                    spread(firsts, 1e-3),
+                    f"{median(rest) * 1e3:.1f}",
+                    f"{p95_s * 1e3:.1f}",
+                    verdict(met=met) if protection in ("loss", "ecn") else "-",
+                )
+    asked.keep(table)
+
+
+def fetches(place: Stand, crowd: Sequence[str], seconds: float) -> list[float]:
+    """Times of short flows from X to Z and back, the first after a pause, seconds."""
+    python = [sys.executable, "-I", "-S", str(TRAFFIC)]
+    port = str(place.next_port())
+    server = place.session.exec("z", [*python, "serve", port, "60"], stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    server.stdout.readline()
+    sink = place.session.exec("t", [*python, "sink", port, "60"], stdout=subprocess.PIPE, text=True)
+    assert sink.stdout is not None
+    sink.stdout.readline()
+    words = ["tcp", place.address["t"], port, "60", "1"]
+    senders = [place.session.exec(host, [*python, *words]) for host in crowd]
+    subprocess.run(["sleep", str(seconds / 2 if crowd else 3)], check=True)
+    words = ["fetch", place.address["z"], port, str(FETCHES), str(SHORT_BYTES), "0.05"]
+    told = place.session.run("x", [*python, *words], capture_output=True, text=True)
+    for process in [*senders, server, sink]:
+        process.kill()
+        process.wait()
+    return [float(each) for each in json.loads(told.stdout)]
+
+
+def delay(asked: Asked) -> None:
+    """What the data path adds to a packet: ping between idle hosts, with guarantees and without; goal < 1 us each way."""
+    table = Table(
+        "elasticswitch-delay",
+        "Round trip between idle hosts",
+        ["protection", "median of 2000, us", "p99, us"],
+        {"kind": "bars", "columns": [1], "unit": "us"},
+    )
+    with stand(["x", "y0"]) as place:
+        for protection in asked.protections:
+            with place.protected(protection, dict.fromkeys(["x", "y0", "z", "t"], 45e6)):
+                words = ["ping", "-q", "-i", "0.002", "-c", "200", place.address["z"]]
+                place.session.run("x", words, capture_output=True)
+                words = ["ping", "-i", "0.002", "-c", "2000", place.address["z"]]
+                said = place.session.run("x", words, capture_output=True, text=True).stdout
+            times = [float(line.split("time=")[1].split()[0]) for line in said.splitlines() if "time=" in line]
+            table.row(f"`{protection}`", f"{1e3 * median(times):.0f}", f"{1e3 * quantiles(times, n=100)[-1]:.0f}")
+    asked.keep(table)
+
+
+EXPERIMENTS: dict[str, Callable[[Asked], None]] = {"e1": e1, "e2": e2, "e3": e3, "e7": e7, "delay": delay}
 
 
 def main(words: Sequence[str]) -> None:
@@ -270,16 +258,17 @@ def main(words: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="make bench-guarantee", description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=8.0)
-    parser.add_argument("--senders", type=int, nargs="+", default=[1, 10, 50])
-    parser.add_argument("--only", nargs="+", choices=("e1", "e2", "e3"), default=["e1", "e2", "e3"])
+    parser.add_argument("--senders", type=int, nargs="+", default=[1, 10, 50], help="of e1, besides X")
+    parser.add_argument("--connections", type=int, default=1, help="TCP connections of a pair in e1")
+    parser.add_argument("--edge", action="store_true", help="e1 with the receivers' link full, not one in the core")
+    parser.add_argument("--only", nargs="+", choices=list(EXPERIMENTS), default=list(EXPERIMENTS))
     parser.add_argument("--protections", nargs="+", choices=PROTECTIONS, default=list(PROTECTIONS))
-    chosen = parser.parse_args(words)
+    parser.add_argument("--save", action="store_true", help="keep the tables as figures of docs/results")
+    chosen = vars(parser.parse_args(words))
     if not lab.supported():
         raise SystemExit(f"no lab can stand here: {lab.missing()}")
-    print(f"{machine()}; {chosen.runs} runs of {chosen.seconds:g} s; TCP CUBIC, set on each socket; no random choices")
-    if "e1" in chosen.only:
-        e1(chosen.runs, chosen.seconds, chosen.senders, chosen.protections)
-    if "e2" in chosen.only:
-        e2(chosen.runs, chosen.seconds, chosen.protections)
-    if "e3" in chosen.only:
-        e3(chosen.runs, chosen.seconds, chosen.protections)
+    only = chosen.pop("only")
+    asked = Asked(**chosen)
+    print(f"{machine()}; {asked.runs} runs of {asked.seconds:g} s; TCP CUBIC, set on each socket; no random choices")
+    for name in only:
+        EXPERIMENTS[name](asked)

@@ -1,0 +1,190 @@
+"""A lab for experiments with guarantees: senders and receivers on either side of one link, and what arrives.
+
+Rates are wire rates; TCP is CUBIC, set on every socket.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+from gavotte import lab
+from gavotte.agents.binary import agent_binary
+from gavotte.formats.guarantee import Guarantee
+from gavotte.formats.inventory import Inventory, read_inventory
+from gavotte.formats.topology import Topology
+from gavotte.guarantee import apply, clear, status
+
+TRAFFIC = Path(__file__).parents[2] / "tests" / "guarantee" / "traffic.py"
+LINK_BPS = 100e6
+WIRE = {"tcp": 1514 / 1448, "udp": 1442 / 1400}
+BIN_S = 0.2
+WARM_S = 2.0
+"""Left out of every mean: TCP and the guarantees find each other."""
+START_S = 0.05
+"""What starting a sender may take."""
+
+SEAWALL = {
+    "guarantees": 0.0,
+    "hold_per_loss": 0.0,
+    "hold_per_mark": 0.0,
+    "rate_caution": 0.0,
+    "pooled_loss": 0.0,
+}
+PROTECTIONS = ("none", "static", "seawall", "loss", "ecn")
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What one host sends another: over `flows` connections of TCP, or UDP at `bps`."""
+
+    source: str
+    target: str
+    flows: int = 1
+    bps: float | None = None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What arrived in a run, bit/s on the wire, a mean and a list of windows for each target."""
+
+    windows: Mapping[str, list[float]]
+    cpu_s: float
+    control_bytes: int
+    seconds: float
+
+    def mean(self, target: str) -> float:
+        """After warming up."""
+        return mean(self.windows[target]) if self.windows[target] else 0.0
+
+
+def _ready(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    process.stdout.readline()
+
+
+class Stand:
+    """A lab of senders and receivers on either side of one link."""
+
+    def __init__(self, session: lab.Session, senders: Sequence[str], receivers: Sequence[str], *, edge: bool) -> None:
+        self.session, self.edge = session, edge
+        self.senders, self.receivers = senders, receivers
+        self.inventory: Inventory = read_inventory(session.hosts_file)
+        self.address = {host.name: host.address for host in self.inventory.host}
+        self._port = 5000
+
+    @contextmanager
+    def marked(self) -> Iterator[None]:
+        """Has the switch before the full link mark, by a phantom queue of 2 packets and more for each sender."""
+        threshold = 20_000 + 3_000 * len(self.senders)
+        switch, device = "left", "up"
+        if self.edge:
+            switch = "right"
+            words = ["ip", "-o", "route", "get", self.address[self.receivers[0]]]
+            route = self.session.run(switch, words, capture_output=True, text=True).stdout.split()
+            device = route[route.index("dev") + 1]
+        words = ["mark", "--device", device, "--rate", f"{0.95 * LINK_BPS:.0f}", "--threshold", str(threshold)]
+        marker = self.session.exec(
+            switch, [str(agent_binary()), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        _ready(marker)
+        try:
+            yield
+        finally:
+            marker.communicate("")
+
+    @contextmanager
+    def protected(self, protection: str, hoses: Mapping[str, float]) -> Iterator[None]:
+        """Has the hosts keep `hoses` (bit/s, both ways) in one of the five manners."""
+        with ExitStack() as ends:
+            if protection == "ecn":
+                ends.enter_context(self.marked())
+            if protection != "none":
+                kept = [
+                    {"host": host, ("egress" if host in self.senders else "ingress"): rate(bps)}
+                    for host, bps in hoses.items()
+                ]
+                mode = "ecn" if protection == "ecn" else "loss"
+                wanted = Guarantee.model_validate({"format": "gavotte/guarantee/1", "mode": mode, "guarantee": kept})
+                constants = SEAWALL if protection == "seawall" else {}
+                ends.callback(clear, self.inventory)
+                apply(wanted, self.inventory, fixed=protection == "static", constants=constants)
+            yield
+
+    def next_port(self) -> int:
+        """One that nobody has used."""
+        self._port += 1
+        return self._port
+
+    def run(self, flows: Sequence[Flow], seconds: float, *, guarded: bool) -> Seen:
+        """Sends everything at once and counts what arrives."""
+        # All begin at once, when the last of them has been started.
+        lead_s = 0.5 + START_S * len(flows)
+        python = [sys.executable, "-I", "-S", str(TRAFFIC)]
+        port = str(self.next_port())
+        sinks = {
+            host: self.session.exec(
+                host, [*python, "sink", port, str(seconds + lead_s + 1), str(BIN_S)], stdout=subprocess.PIPE, text=True
+            )
+            for host in self.receivers
+        }
+        for sink in sinks.values():
+            _ready(sink)
+        before = status(self.inventory) if guarded else None
+        begin = time.monotonic()
+        at = begin + lead_s
+        senders = []
+        for flow in flows:
+            kind = "tcp" if flow.bps is None else "udp"
+            load = str(flow.flows if flow.bps is None else flow.bps)
+            words = [kind, self.address[flow.target], port, str(seconds), load, str(at)]
+            senders.append(self.session.exec(flow.source, [*python, *words]))
+        for sender in senders:
+            sender.wait()
+        after = status(self.inventory) if guarded else None
+        elapsed = time.monotonic() - at
+        found = {host: json.loads(sink.communicate()[0]) for host, sink in sinks.items()}
+        kinds = {flow.target: "tcp" if flow.bps is None else "udp" for flow in flows}
+        windows = {}
+        for host, told in found.items():
+            bins = [sum(each) for each in zip(*told["bins"].values(), strict=True)]
+            scale = 8 * WIRE[kinds.get(host, "tcp")] / BIN_S
+            first, last = (math.ceil((at + offset - told["begin"]) / BIN_S) for offset in (WARM_S, seconds - 0.5))
+            windows[host] = [scale * count for count in bins[first:last]]
+        cpu_s = control = 0.0
+        if before and after:
+            cpu_s = sum(host.cpu_s for host in after.hosts) - sum(host.cpu_s for host in before.hosts)
+            control = sum(h.control_bytes for h in after.hosts) - sum(h.control_bytes for h in before.hosts)
+        return Seen(windows, cpu_s, int(control), elapsed)
+
+
+@contextmanager
+def stand(senders: Sequence[str], *, edge: bool = False) -> Iterator[Stand]:
+    """A lab with receivers z and t; `edge`: both on one machine, whose link is the full one, not that of the senders."""
+    receivers = ["z", "t"]
+    hosts = [{"name": name, "switch": "left"} for name in senders]
+    hosts += [{"name": name, "machine": "pm"} if edge else {"name": name, "switch": "right"} for name in receivers]
+    left = {"name": "left", "parent": "core"} | ({} if edge else {"up": rate(LINK_BPS)})
+    topology = Topology.model_validate(
+        {
+            "format": "gavotte/topology/1",
+            "switch": [{"name": "core"}, left, {"name": "right", "parent": "core"}],
+            "machine": [{"name": "pm", "switch": "right", "rate": rate(LINK_BPS)}] if edge else [],
+            "host": hosts,
+        }
+    )
+    with lab.session(topology, source="bench") as session:
+        yield Stand(session, senders, receivers, edge=edge)
+
+
+def rate(bps: float) -> str:
+    """As files have it."""
+    return f"{bps:.0f}bit"
