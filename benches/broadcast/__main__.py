@@ -73,9 +73,9 @@ def folder(parent: Path) -> Iterator[Path]:
 
 
 def same_racks(cloud: Case, partitions: Sequence[int]) -> bool:
-    """Whether hosts share a partition exactly where they share a rack."""
+    """Whether receivers share a partition exactly where they share a rack. All may fetch from the source."""
     names = cloud.network.names
-    pairs = [(m, n) for m in range(len(names)) for n in range(m)]
+    pairs = [(m, n) for m in range(1, len(names)) for n in range(1, m)]
     racks = [cloud.racks[name] for name in names]
     return all((racks[m] == racks[n]) == (partitions[m] == partitions[n]) for m, n in pairs)
 
