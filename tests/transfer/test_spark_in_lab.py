@@ -52,8 +52,8 @@ def spark(session: lab.Session, addresses: dict[str, str], folder: Path) -> Iter
 
     def daemon(host: str, *words: str) -> subprocess.Popen[Any]:
         line = [f"{home}/bin/spark-class", f"org.apache.spark.deploy.{words[0]}", "--host", host, *words[1:]]
-        log = (folder / f"{host}.log").open("wb")
-        return session.exec(host, line, env=environment(host), stdout=log, stderr=subprocess.STDOUT)
+        with (folder / f"{host}.log").open("wb") as log:
+            return session.exec(host, line, env=environment(host), stdout=log, stderr=subprocess.STDOUT)
 
     daemons = [daemon(MASTER, "master.Master", "--port", "7077")]
     try:
@@ -82,6 +82,7 @@ def test_tasks_read_what_a_broadcast_has_put_beside_them(tmp_path: Path) -> None
             line += [str(tmp_path / "side-{host}"), str(len(WORKERS))]
             options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": DEADLINE_S}
             done = session.run(DRIVER, line, env=environment, **options)
+    print(done.stdout)
     assert done.returncode == 0, done.stderr[-2000:]
     checksum = hashlib.sha256(table.read_bytes()).hexdigest()
     told = [each.split() for each in done.stdout.splitlines()]
