@@ -4,6 +4,7 @@
     run.py             the table: time, memory, ratio, largest difference of finish times
     run.py --full      also the overloaded lists, of which SimGrid takes 20 minutes
     run.py growth      how our time grows with flows and with hosts
+    run.py accuracy    what --accuracy saves, and by how much finish times are off: 250 racks whose uplinks are 4 times too narrow
     run.py golden      writes the golden files of crates/fluid/tests from SimGrid
 
 Hosts have 1 Gbit/s, racks 10 Gbit/s up to a core without limit, all full duplex. Sizes are lognormal from 1 to 100 MB,
@@ -112,10 +113,13 @@ class Run:
     finish_s: dict[str, float]
 
 
-def run(program: Path, flows: Path, racks: int, hosts: int, host_bps: float, uplink_bps: float) -> Run:
+def run(
+    program: Path, flows: Path, racks: int, hosts: int, host_bps: float, uplink_bps: float, accuracy: float = 0.0
+) -> Run:
     """Runs a program on a flow list."""
     output = flows.with_suffix(".finish")
     command: list[str | Path] = [program, flows, str(racks), str(host_bps), str(uplink_bps), str(hosts)]
+    command += [str(accuracy)] if accuracy else []
     with output.open("w") as stdout:
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
@@ -217,6 +221,35 @@ def growth(folder: Path) -> None:
         print("| " + " | ".join(cells) + " |", flush=True)
 
 
+def accuracy(folder: Path, flows: int) -> None:
+    """Prints times and errors of simulations that may be off by a share, beside the exact one."""
+    ours = build_ours()
+    print(f"machine: {machine()}\nseed: {SEED}    {flows:,} flows in 10 s, 10,000 hosts in 250 racks\n")
+    rng = random.Random(SEED)
+    drawn = []
+    for _ in range(flows):
+        source, target = rng.sample(range(10_000), 2)
+        start_s = round(rng.random() * 10.0, 6)
+        # At a million, the uplinks are asked for 1.5 times what they have, and a backlog builds up.
+        size = int(math.exp(rng.gauss(math.log(3e6 * 1_000_000 / flows), 1.0))) + 1
+        drawn.append((start_s, source, target, size))
+    drawn.sort()
+    path = folder / "flows.csv"
+    write_flows(path, [(source, target, size, start_s) for start_s, source, target, size in drawn])
+    print("| accuracy | s | times as fast | makespan off by | mean completion off by | a flow off by, 99 % of them |")
+    print("|---|---|---|---|---|---|")
+    exact: Run | None = None
+    for share in (0.0, 0.001, 0.01, 0.05):
+        done = run(ours, path, 250, 10_000, HOST_BPS, UPLINK_BPS, share)
+        exact = exact or done
+        took = [(done.finish_s[str(n)] - row[0], exact.finish_s[str(n)] - row[0]) for n, row in enumerate(drawn)]
+        off = sorted(abs(own / right - 1) for own, right in took)
+        mean = sum(own for own, _ in took) / sum(right for _, right in took) - 1
+        makespan = max(done.finish_s.values()) / max(exact.finish_s.values()) - 1
+        cells = [f"{share:g}", f"{done.user_s:.2f}", f"{exact.user_s / done.user_s:.1f}", f"{makespan:.3%}"]
+        print("| " + " | ".join([*cells, f"{mean:.3%}", f"{off[int(0.99 * len(off))]:.3%}"]) + " |", flush=True)
+
+
 def golden(folder: Path) -> None:
     """Writes the golden files: three small workloads on 1 Gbit/s hosts and 1.5 Gbit/s uplinks."""
     simgrid = build_simgrid(folder)
@@ -252,13 +285,16 @@ def golden(folder: Path) -> None:
 def main() -> None:
     """Runs what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=["compare", "growth", "golden"], default="compare")
+    parser.add_argument("what", nargs="?", choices=["compare", "growth", "accuracy", "golden"], default="compare")
+    parser.add_argument("--flows", type=int, default=1_000_000, help="of `accuracy`")
     parser.add_argument("--full", action="store_true", help="with the overloaded lists")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if arguments.what == "golden":
             golden(folder)
+        elif arguments.what == "accuracy":
+            accuracy(folder, arguments.flows)
         elif arguments.what == "growth":
             growth(folder)
         else:
