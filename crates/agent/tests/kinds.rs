@@ -53,11 +53,12 @@ async fn a_gated_train_stays_within_its_bytes_and_keeps_its_trace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_held_train_is_binned() {
+async fn a_held_train_waits_for_its_time_and_is_binned() {
     let agents = three().await;
     enrol(&agents).await;
     let asked = GatedTrain {
         max_bytes: 1_000_000_000,
+        pause_s: 0.3,
         hold_s: 0.05,
         max_seconds: 0.1,
         ..GatedTrain::default()
@@ -69,6 +70,7 @@ async fn a_held_train_is_binned() {
     assert!((result.bin_s - 0.01).abs() < 1e-12 && result.first_unix_ns > 0);
     let bytes: u64 = result.bin_bytes.iter().sum();
     assert_eq!(bytes, result.received * u64::from(result.wire_bytes));
+    assert!(reply.seconds >= 0.3, "{} s", reply.seconds);
 }
 
 #[tokio::test(flavor = "multi_thread")]

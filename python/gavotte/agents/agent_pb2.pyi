@@ -302,18 +302,20 @@ class Bulk(_message.Message):
     def __init__(self, seconds: _Optional[float] = ..., flows: _Optional[int] = ..., congestion: _Optional[str] = ..., bin_s: _Optional[float] = ..., engine: _Optional[_Union[BulkEngine, str]] = ..., copy: bool = ...) -> None: ...
 
 class GatedTrain(_message.Message):
-    __slots__ = ("payload_bytes", "max_bytes", "max_seconds", "hold_s", "keep_trace")
+    __slots__ = ("payload_bytes", "max_bytes", "max_seconds", "hold_s", "keep_trace", "pause_s")
     PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     MAX_SECONDS_FIELD_NUMBER: _ClassVar[int]
     HOLD_S_FIELD_NUMBER: _ClassVar[int]
     KEEP_TRACE_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_S_FIELD_NUMBER: _ClassVar[int]
     payload_bytes: int
     max_bytes: int
     max_seconds: float
     hold_s: float
     keep_trace: bool
-    def __init__(self, payload_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., max_seconds: _Optional[float] = ..., hold_s: _Optional[float] = ..., keep_trace: bool = ...) -> None: ...
+    pause_s: float
+    def __init__(self, payload_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., max_seconds: _Optional[float] = ..., hold_s: _Optional[float] = ..., keep_trace: bool = ..., pause_s: _Optional[float] = ...) -> None: ...
 
 class PingPong(_message.Message):
     __slots__ = ("bytes", "repetitions", "congestion")

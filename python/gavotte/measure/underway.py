@@ -41,9 +41,6 @@ LOOK_S = 0.5
 AHEAD = 2
 """Rounds sent at once while nothing is known; twice as many each time that nothing new was learnt."""
 
-CROWD_S = 0.4
-"""How long trains fill a link: handshakes of the later ones wait for up to 0.2 s in the queue that the others fill."""
-
 LOST_S = 15.0
 """What waiting for a host that vanishes may cost beside: its peers give it up after up to 10 s."""
 
@@ -234,7 +231,7 @@ class Underway:
         names = self._plan.names
         self._results.lengths = path_lengths(self._fleet, names, seed=self._plan.seed)
         tree = hierarchy_of(names, self._results.lengths)
-        self._carrier = FleetCarrier(self._fleet, names, trains=self._plan.method.name == "train", hold_s=CROWD_S)
+        self._carrier = FleetCarrier(self._fleet, names, trains=self._plan.method.name == "train")
         self._crowding = Crowding(self._carrier, tree, seed=self._plan.seed)
         return self._company.see(tree)
 

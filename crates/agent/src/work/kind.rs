@@ -31,6 +31,11 @@ pub trait Ask: Send + Sync {
         PATIENCE
     }
 
+    /// How long after its round's beginning it starts at the earliest, with the connection made and its pings done.
+    fn pause(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Does it over a connection whose pings are done. What was found and how much was sent is in the reply even beside an
     /// error.
     async fn ask(&self, call: &Call<'_>, connection: Connection, reply: &mut ProbeReply) -> Result<(), WorkError>;

@@ -135,7 +135,7 @@ async fn answer(plane: &Arc<Plane>, hold: &Arc<Hold>, probe: &Probe, wait: Durat
         ..ProbeReply::default()
     };
     // Boxed: the kinds of probes make a large future together.
-    let work = Box::pin(run_probe(plane, hold, probe, wait, &mut reply));
+    let work = Box::pin(run_probe(plane, hold, probe, wait, began, &mut reply));
     let result = hold.during(hold.dropped.unless(&probe.peer, work)).await;
     if let Err(error) = result {
         reply.set_failure(error.failure());
@@ -152,6 +152,7 @@ async fn run_probe(
     hold: &Arc<Hold>,
     probe: &Probe,
     wait: Duration,
+    began: Instant,
     reply: &mut ProbeReply,
 ) -> Result<(), WorkError> {
     let peer = target(plane, hold, probe)?;
@@ -175,6 +176,7 @@ async fn run_probe(
         };
         let mut connection = call.dial().await?;
         reply.rtt_s = ping::round_trip_s(&mut connection.stream).await?;
+        tokio::time::sleep_until((began + kind.pause()).into()).await;
         let meter = Meter::start();
         let result = tokio::select! {
             result = kind.ask(&call, connection, reply) => result,

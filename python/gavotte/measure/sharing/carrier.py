@@ -29,6 +29,10 @@ FLOWS = 4
 time unused: 29 instead of 144 Mbit/s was seen. Where pairs start as they can, more would start the later ones later."""
 
 TRAIN_HOLD_S = 0.2
+TRAIN_PAUSE_S = 0.2
+"""Trains start so long after their round's beginning: later ones' handshakes would wait for up to 0.2 s in the queue that
+the earlier ones fill."""
+
 TRAIN_MORE = 1.25
 """Trains end at the latest after so many times that."""
 
@@ -84,16 +88,14 @@ class FleetCarrier:
         errors: pairs that did not answer, with the last reason.
     """
 
-    def __init__(self, fleet: Fleet, names: Sequence[str], *, trains: bool, hold_s: float = TRAIN_HOLD_S) -> None:
+    def __init__(self, fleet: Fleet, names: Sequence[str], *, trains: bool) -> None:
         """Has sent nothing yet.
 
         Args:
             fleet: enrolled agents.
             names: hosts in matrix order.
             trains: pairs without a common host send trains, not TCP.
-            hold_s: how long trains go together.
         """
-        self._hold_s = hold_s
         self._fleet = fleet
         self._names = names
         self._index = {name: i for i, name in enumerate(names)}
@@ -123,9 +125,9 @@ class FleetCarrier:
         pairs = [pair for group in groups for pair in group]
         if way == "disjoint" and self._trains:
             # Beside others a train may never be steady, and would go on as long as it may.
-            most_s = TRAIN_MORE * self._hold_s
-            train = pb.GatedTrain(hold_s=self._hold_s, max_seconds=most_s)
-            return self._probe(pairs, pb.Probe(gated_train=train), most_s)
+            most_s = TRAIN_MORE * TRAIN_HOLD_S
+            train = pb.GatedTrain(pause_s=TRAIN_PAUSE_S, hold_s=TRAIN_HOLD_S, max_seconds=most_s)
+            return self._probe(pairs, pb.Probe(gated_train=train), TRAIN_PAUSE_S + most_s)
         bulk = pb.Bulk(seconds=LONG_HOLD_S, flows=1, congestion=self._congestion, bin_s=BIN_S)
         found = self._probe(pairs, pb.Probe(bulk=bulk), LONG_HOLD_S)
         if self._congestion == STEADY and any(

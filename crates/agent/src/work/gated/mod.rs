@@ -6,6 +6,8 @@ mod result;
 mod send;
 mod spec;
 
+use std::time::Duration;
+
 use receive::receive;
 use send::send;
 use tonic::async_trait;
@@ -22,6 +24,10 @@ use crate::work::visit::Visit;
 impl Ask for Spec {
     fn bytes(&self) -> u64 {
         self.max_bytes
+    }
+
+    fn pause(&self) -> Duration {
+        self.pause
     }
 
     async fn ask(&self, call: &Call<'_>, connection: Connection, reply: &mut ProbeReply) -> Result<(), WorkError> {

@@ -42,7 +42,7 @@ pub(super) async fn receive(
 ) -> Result<(), WorkError> {
     let (_leash, cut) = Leash::new();
     let meter = Meter::start();
-    let limit = spec.shape.max_time + END_LIMIT;
+    let limit = spec.pause + spec.shape.max_time + END_LIMIT;
     let collector = Collector {
         inbound: Inbound::new(receiver, guest.remote, spec.shape.payload_bytes),
         key: key(&guest.hold),

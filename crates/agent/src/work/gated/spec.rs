@@ -26,6 +26,7 @@ pub struct Spec {
     pub(super) shape: Shape,
     pub(super) max_bytes: u64,
     pub(super) keep_trace: bool,
+    pub(super) pause: Duration,
 }
 
 impl Spec {
@@ -68,6 +69,7 @@ impl Spec {
             },
             max_bytes,
             keep_trace: asked.keep_trace,
+            pause: time(asked.pause_s, "gated_train.pause_s")?,
         })
     }
 }
@@ -103,6 +105,7 @@ mod tests {
         assert!(refused(|t| t.max_seconds = f64::NAN).contains("max_seconds"));
         assert!(refused(|t| t.max_seconds = -1.0).contains("max_seconds"));
         assert!(refused(|t| t.hold_s = 61.0).contains("hold_s"));
+        assert!(refused(|t| t.pause_s = 61.0).contains("pause_s"));
         assert!(
             refused(|t| {
                 t.hold_s = 2.0;
