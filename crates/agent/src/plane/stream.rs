@@ -162,51 +162,73 @@ impl Counter {
     }
 }
 
-/// Receives `bytes` bytes, or until the sender stops if that is `None`, and counts them.
-///
-/// # Errors
-/// When the connection fails, or closes before all of a known length has come.
-pub async fn receive(stream: &TcpStream, bytes: Option<u64>, bin_s: f64) -> Result<Counter, WorkError> {
-    take(stream, bytes, bin_s, false).await
-}
-
-/// Receives until the sender stops and counts what came; `copy` has it come as far as a program's memory.
+/// Counts what comes within `time` of the first byte, by the receiver's own clock, or until the sender stops, if that is
+/// sooner: what waits in a queue then, or is lost and sent again, can take seconds more. `copy` has it come as far as a
+/// program's memory.
 ///
 /// # Errors
 /// When the connection fails.
-pub async fn receive_all(stream: &TcpStream, bin_s: f64, copy: bool) -> Result<Counter, WorkError> {
-    take(stream, None, bin_s, copy).await
-}
-
-async fn take(stream: &TcpStream, bytes: Option<u64>, bin_s: f64, copy: bool) -> Result<Counter, WorkError> {
+pub async fn receive_for(stream: &TcpStream, time: Duration, bin_s: f64, copy: bool) -> Result<Counter, WorkError> {
     let mut counter = Counter::new(bin_s);
     let mut copied = vec![0; if copy { COPY_BYTES } else { 0 }];
     loop {
-        let left = bytes.map_or(u64::MAX, |bytes| bytes - counter.bytes());
-        if left == 0 {
-            break;
-        }
-        let most = left.min(GULP_BYTES as u64) as usize;
-        stream.readable().await.map_err(WorkError::io("receive"))?;
-        let taken = if copy {
-            stream.try_read(&mut copied[..most.min(COPY_BYTES)])
-        } else {
-            stream.try_io(Interest::READABLE, || tcp::discard(stream, most))
+        let reading = receive_some(stream, GULP_BYTES, &mut copied);
+        let came = match counter.first {
+            None => reading.await?,
+            Some(first) => match tokio::time::timeout_at((first + time).into(), reading).await {
+                Ok(came) => came?,
+                Err(_) => return Ok(counter),
+            },
         };
-        match taken {
-            Ok(0) if bytes.is_none() => break,
-            Ok(0) => {
-                let (came, all) = (counter.bytes(), counter.bytes() + left);
+        if came == 0 {
+            return Ok(counter);
+        }
+        counter.add(Instant::now(), came);
+    }
+}
+
+/// Receives `bytes` bytes and counts them.
+///
+/// # Errors
+/// When the connection fails, or closes before all have come.
+pub async fn receive(stream: &TcpStream, bytes: u64, bin_s: f64) -> Result<Counter, WorkError> {
+    let mut counter = Counter::new(bin_s);
+    while counter.bytes() < bytes {
+        let most = (bytes - counter.bytes()).min(GULP_BYTES as u64) as usize;
+        match receive_some(stream, most, &mut []).await? {
+            0 => {
+                let came = counter.bytes();
                 return Err(WorkError::Request(format!(
-                    "the sender stopped at {came} of {all} bytes"
+                    "the sender stopped at {came} of {bytes} bytes"
                 )));
             }
-            Ok(count) => counter.add(Instant::now(), count as u64),
+            count => counter.add(Instant::now(), count),
+        }
+    }
+    Ok(counter)
+}
+
+/// Reads on, uncounted, until the sender has closed or reset the connection.
+pub async fn drain(stream: &TcpStream) {
+    while receive_some(stream, GULP_BYTES, &mut []).await.is_ok_and(|count| count > 0) {}
+}
+
+/// Takes off what has come, at most `most` bytes, into `copied` or, where that has no room, to nowhere; 0 = the sender has
+/// stopped.
+async fn receive_some(stream: &TcpStream, most: usize, copied: &mut [u8]) -> Result<u64, WorkError> {
+    loop {
+        stream.readable().await.map_err(WorkError::io("receive"))?;
+        let taken = if copied.is_empty() {
+            stream.try_io(Interest::READABLE, || tcp::discard(stream, most))
+        } else {
+            stream.try_read(copied)
+        };
+        match taken {
+            Ok(count) => return Ok(count as u64),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(WorkError::io("receive")(error)),
         }
     }
-    Ok(counter)
 }
 
 #[cfg(test)]
@@ -250,7 +272,7 @@ mod tests {
                 send_all(&near, &mut reservation).await.unwrap();
                 near.write_all(b"next").await
             },
-            take(&far, Some(2_500_000), 0.0, true)
+            receive(&far, 2_500_000, 0.0)
         );
         sent.unwrap();
         assert_eq!(received.unwrap().bytes(), 2_500_000);
@@ -272,7 +294,7 @@ mod tests {
         let until = Instant::now() + Duration::from_secs(60);
         let (result, received) = tokio::join!(
             send_until(&mut near, &mut reservation, until, &mut sent),
-            receive_all(&far, 0.01, false)
+            receive_for(&far, Duration::from_secs(60), 0.01, true)
         );
         assert!(matches!(result, Err(WorkError::Budget(_))));
         assert_eq!((sent, received.unwrap().bytes()), (1_000_000, 1_000_000));
@@ -297,10 +319,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_receiver_stops_by_its_own_clock() {
+        let (near, far) = pair().await;
+        near.try_write(&[0; 10]).unwrap();
+        // The sender stays, and no end comes.
+        let counter = receive_for(&far, Duration::from_millis(50), 0.0, false).await.unwrap();
+        assert_eq!(counter.bytes(), 10);
+        drop(near);
+        drain(&far).await;
+    }
+
+    #[tokio::test]
     async fn a_sender_that_stops_early_is_told_from_one_that_ends() {
         let (near, far) = pair().await;
         near.try_write(&[0; 10]).unwrap();
         drop(near);
-        assert!(matches!(receive(&far, Some(11), 0.0).await, Err(WorkError::Request(_))));
+        assert!(matches!(receive(&far, 11, 0.0).await, Err(WorkError::Request(_))));
     }
 }

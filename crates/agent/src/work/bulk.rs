@@ -22,11 +22,13 @@ use crate::work::visit::Visit;
 const MAX_TIME: Duration = Duration::from_secs(3600);
 /// How long a stream may starve among others: five times in a row a packet may be lost.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// How long a stream may go on after its sender's time: what the kernel had queued must still arrive.
+/// How long after its sender's time the first byte of a stream may come.
 const TAIL: Duration = Duration::from_secs(30);
+/// How long a receiver that has reported waits for its sender to reset the connection.
+const DRAIN: Duration = Duration::from_secs(2);
 /// Most parallel connections of one probe.
 pub const MAX_FLOWS: u32 = 64;
-/// How long after the sender's time the last byte may be confirmed.
+/// How long after the sender's time the receiver may take to report.
 const REPORT_LIMIT: Duration = Duration::from_secs(40);
 
 /// A checked bulk probe.
@@ -147,13 +149,17 @@ impl Answer for Spec {
         // The stream begins when all flows of the probe have said hello, which takes a while.
         let limit = ping::LIMIT + self.time + TAIL;
         let meter = Meter::start();
-        let receiving = stream::receive_all(&visit.guest.connection.stream, self.bin_s, self.copy);
+        let receiving = stream::receive_for(&visit.guest.connection.stream, self.time, self.bin_s, self.copy);
         let counter = within("receive the stream", limit, receiving).await?;
         let report = Report {
             cpu: meter.share(),
             ..counter.report()
         };
-        visit.guest.connection.send(&report).await
+        visit.guest.connection.send(&report).await?;
+        // Closed with bytes unread, the connection would be reset, and the report lost with it.
+        let left = stream::drain(&visit.guest.connection.stream);
+        let _ = tokio::time::timeout(DRAIN, left).await;
+        Ok(())
     }
 }
 
@@ -167,7 +173,7 @@ async fn flow(
     let sent = stream::send_until(&mut connection.stream, &mut reservation, until, bytes_sent).await;
     drop(reservation);
     sent?;
-    let waiting = connection.receive("wait for the last byte's confirmation", REPORT_LIMIT);
+    let waiting = connection.receive("wait for the receiver's report", REPORT_LIMIT);
     let report: Report = waiting.await?;
     let info = tcp::info(&connection.stream)?;
     let result = FlowResult {
@@ -183,6 +189,8 @@ async fn flow(
         // By the receiver's clock, until all of them are known.
         started_s: report.first_s,
     };
+    // What the kernel still has is not wanted any more.
+    connection.stream.set_zero_linger().map_err(WorkError::io("end the stream"))?;
     Ok((result, report.cpu))
 }
 

@@ -42,7 +42,7 @@ impl Ask for Spec {
         let echoing = async {
             stream::send_all(&connection.stream, &mut call.hold.budget.reserve(self.bytes)?).await?;
             reply.bytes_sent = self.bytes;
-            stream::receive(&connection.stream, Some(self.bytes), 0.0).await
+            stream::receive(&connection.stream, self.bytes, 0.0).await
         };
         within("hear the echo", LIMIT, echoing).await?;
         let seconds = start.elapsed().as_secs_f64();
@@ -57,7 +57,7 @@ impl Answer for Spec {
         visit.warm_up().await?;
         let stream = &visit.guest.connection.stream;
         let echoing = async {
-            stream::receive(stream, Some(self.bytes), 0.0).await?;
+            stream::receive(stream, self.bytes, 0.0).await?;
             stream::send_all(stream, &mut visit.guest.hold.budget.reserve(self.bytes)?).await
         };
         within("echo", LIMIT, echoing).await

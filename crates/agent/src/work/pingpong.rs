@@ -118,7 +118,7 @@ async fn play(
                 let start = Instant::now();
                 stream::send_all(stream, &mut budget.reserve(bytes)?).await?;
                 *bytes_sent += bytes;
-                stream::receive(stream, Some(ANSWER_BYTES), 0.0).await?;
+                stream::receive(stream, ANSWER_BYTES, 0.0).await?;
                 if repetition > 0 {
                     seconds.push(start.elapsed().as_secs_f64());
                 }
@@ -143,7 +143,7 @@ async fn answer(stream: &TcpStream, budget: &Allowance, spec: &Spec) -> Result<(
     let answering = async {
         for &bytes in &spec.sizes {
             for _ in 0..spec.repetitions {
-                stream::receive(stream, Some(bytes), 0.0).await?;
+                stream::receive(stream, bytes, 0.0).await?;
                 stream::send_all(stream, &mut budget.reserve(ANSWER_BYTES)?).await?;
             }
         }

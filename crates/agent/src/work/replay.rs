@@ -186,7 +186,7 @@ impl Answer for Incoming {
         let connection = &mut visit.guest.connection;
         connection.stream.readable().await.map_err(WorkError::io("receive"))?;
         let _job = visit.guest.hold.jobs.arriving();
-        let counter = stream::receive(&connection.stream, Some(self.bytes), 0.0).await?;
+        let counter = stream::receive(&connection.stream, self.bytes, 0.0).await?;
         connection.send(&counter.report()).await
     }
 }
