@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from unittest import mock
 
@@ -40,14 +40,16 @@ class PlayedNetwork:
         oracle: the network.
         sent: payload bytes so far.
         rounds: how often pairs were sent together.
+        busy: links that others fill: no train that crosses one finds a steady rate.
         crowded: rounds by how many pairs went together.
     """
 
-    def __init__(self, oracle: Oracle, *, seed: int = 0) -> None:
+    def __init__(self, oracle: Oracle, *, seed: int = 0, busy: Collection[str] = ()) -> None:
         self.oracle = oracle
         self.index = {name: i for i, name in enumerate(oracle.names)}
         self.sent = 0
         self.rounds: list[list[Pair]] = []
+        self.busy = set(busy)
         self._rng = random.Random(seed)
 
     @property
@@ -98,13 +100,16 @@ class PlayedNetwork:
             return pb.ProbeReply(
                 seconds=probe.bulk.seconds, bytes_sent=size, bulk=pb.BulkResult(goodput_bps=bps, flows=[flow])
             )
-        return self._train(probe.gated_train, alone_bps, share_bps, lost=lost)
+        busy = not self.busy.isdisjoint(self.oracle.path(*pair))
+        return self._train(probe.gated_train, alone_bps, share_bps, lost=lost, busy=busy)
 
-    def _train(self, asked: pb.GatedTrain, alone_bps: float, share_bps: float, *, lost: bool) -> pb.ProbeReply:
+    def _train(
+        self, asked: pb.GatedTrain, alone_bps: float, share_bps: float, *, lost: bool, busy: bool
+    ) -> pb.ProbeReply:
         wrong = 1 + self._rng.gauss(0, NOISE)
         longest_s = asked.max_seconds or 1.0
         result = pb.GatedTrainResult(payload_bytes=UDP_PAYLOAD_BYTES, wire_bytes=1514)
-        if lost and self._rng.random() < UNSTEADY:
+        if busy or (lost and self._rng.random() < UNSTEADY):
             seconds = longest_s
             result.refusal, result.refused = "the rate is unsteady", pb.GATED_REFUSAL_UNSTEADY
         else:

@@ -165,3 +165,19 @@ def test_a_dry_run_that_knows_the_network_is_near_the_run(up: str | None) -> Non
     cost = plan_measurement(network.inventory.names, seed=2, known=known).cost()
     assert found.bytes_sent == pytest.approx(cost.bytes, rel=0.2)
     assert worst_error(topology, found) < 0.02
+
+
+@pytest.mark.parametrize("where", ["up of rack", "vm5"])
+def test_where_others_fill_links_what_tcp_gets_is_told(where: str) -> None:
+    topology = racks()
+    oracle = Oracle(topology)
+    full = {name for name in oracle.links if name.endswith("vm5") or (where != "vm5" and "rack" in name)}
+    network = PlayedNetwork(oracle, seed=3, busy=full)
+    with network.held():
+        found = measure(network.inventory, seed=3)
+    index = network.index
+    assert found.answered == found.paths
+    pairs = [(a, b) for a in index for b in index if a != b]
+    assert set(found.busy) == {(a, b) for a, b in pairs if full.intersection(oracle.path(index[a], index[b]))}
+    assert {found.newest[index[a], index[b]].reading.verdict for a, b in found.busy} == {"unproven"}
+    assert not found.stopped

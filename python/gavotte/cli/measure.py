@@ -226,6 +226,12 @@ def paths(
             f"warning: {source} to {target}{f' and {more} more' * (more > 0)} may carry more: other probes were beside "
             "them, and the budget left nothing to measure them alone"
         )
+    if result.busy:
+        (source, target), more = result.busy[0], len(result.busy) - 1
+        note(
+            f"warning: others fill {source} to {target}{f' and {more} more' * (more > 0)}: no train found a steady "
+            "rate, so what TCP gets beside them is told; measure again when they are quiet"
+        )
     for failure in result.failures[:20]:
         note(f"warning: {failure.source} to {failure.target}: {failure.reason}")
     if len(result.failures) > 20:
@@ -354,6 +360,7 @@ def _document(result: Measurement, method: str, output: Path | None) -> dict[str
         "lost": result.lost,
         "shared": [{"link": link, "rate_bps": rate_bps or None} for link, rate_bps in result.shared.items()],
         "doubtful": [list(pair) for pair in result.doubtful],
+        "busy": [list(pair) for pair in result.busy],
         "stopped": result.stopped or None,
         "beside": [each.as_dict() for each in result.beside],
         "failures": [vars(failure) for failure in result.failures],

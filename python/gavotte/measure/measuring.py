@@ -41,6 +41,7 @@ class Measurement(Tabular):
         shared: links found to carry less together than the paths across them do alone, with what they carry, bit/s.
         doubtful: (source, target) whose rates may be low for other probes beside them, since a limit left no time or
             bytes to measure them alone.
+        busy: (source, target) that others fill, so that no train found a steady rate: TCP's share beside them is told.
         stopped: why it ended before all was measured; empty = it did not.
     """
 
@@ -58,6 +59,7 @@ class Measurement(Tabular):
     newest: dict[Pair, PathResult] = field(default_factory=dict)
     shared: dict[str, float] = field(default_factory=dict)
     doubtful: list[tuple[str, str]] = field(default_factory=list)
+    busy: list[tuple[str, str]] = field(default_factory=list)
     stopped: str = ""
 
     def to_records(self) -> list[dict[str, Any]]:
@@ -165,5 +167,6 @@ def measure(
             newest={(i, j): path for (number, i, j), path in results.paths.items() if number == results.count - 1},
             shared=underway.shared(),
             doubtful=[(inventory.names[i], inventory.names[j]) for i, j in underway.doubtful],
+            busy=[(inventory.names[i], inventory.names[j]) for i, j in underway.busy],
             stopped=underway.stopped,
         )

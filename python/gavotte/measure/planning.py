@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from gavotte.agents import Budget
+from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Schedule, Step, deadline_s
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
@@ -178,14 +179,17 @@ class MeasurementPlan:
         wanted = (pair for pairs in whole for pair in pairs if self.only is None or pair in self.only)
         return packed((pair for pair in wanted if pair not in done), self.links)
 
-    def schedule(self, rounds: Iterable[Iterable[Pair]], *, brief: Collection[Pair] = ()) -> Schedule:
+    def schedule(
+        self, rounds: Iterable[Iterable[Pair]], *, brief: Collection[Pair] = (), share: pb.Probe | None = None
+    ) -> Schedule:
         """Rounds as agents are told of them.
 
         Args:
             rounds: of (source, target).
             brief: pairs that are measured again, alone, where company disturbs them.
+            share: what is sent instead, where the method cannot tell anything.
         """
-        usual, short = self.method.probe, self.method.brief
+        usual, short = share or self.method.probe, share or self.method.brief
         return [
             [Step(self.names[i], self.names[j], short if (i, j) in brief else usual) for i, j in pairs]
             for pairs in rounds

@@ -19,11 +19,13 @@ from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats, History
 from gavotte.formats.rates import MAX_RATE_BPS
 from gavotte.measure.again import changed
-from gavotte.measure.company import Beside, Company, Sent
+from gavotte.measure.busy import Busy
+from gavotte.measure.company import EVERYTHING, Beside, Company, Sent
 from gavotte.measure.journal import Journal
 from gavotte.measure.methods import Reading, refused
 from gavotte.measure.planning import TESTED_ROUNDS, CostLimits, MeasurementPlan
 from gavotte.measure.results import PathResult, Results, path_result
+from gavotte.measure.rounds import packed
 from gavotte.measure.sharing.carrier import FleetCarrier
 from gavotte.measure.sharing.crowding import Crowding
 from gavotte.measure.sharing.paths import path_lengths
@@ -56,6 +58,7 @@ class Underway:
         seconds: of probing.
         bytes_sent: payload.
         doubtful: pairs of the last snapshot that a limit kept from being measured alone.
+        busy: pairs of the last snapshot of which only TCP's share beside others' traffic is told.
         stopped: why it ended early; empty = it did not.
     """
 
@@ -89,6 +92,7 @@ class Underway:
         self._losses = Losses()
         self._ends_s: dict[tuple[str, str], float] = {}
         self._company = Company(len(plan.names), plan.links, tolerance=plan.method.tolerance)
+        self._busy = Busy(plan.method)
         self._crowding: Crowding | None = None
         self._carrier: FleetCarrier | None = None
         self._most = plan.most(limits)
@@ -98,6 +102,7 @@ class Underway:
         self.seconds = 0.0
         self.bytes_sent = 0
         self.doubtful: list[Pair] = []
+        self.busy: list[Pair] = []
         self.stopped = ""
 
     def run(self, *, again: bool, enough: Callable[[History], bool] | None) -> None:
@@ -200,6 +205,7 @@ class Underway:
             return
         readings: dict[Pair, Beside] = {}
         looked: Counter[Pair] = Counter()
+        self._busy, self.busy = Busy(self._plan.method), []
         if self._crowding is None and len(self._here()) > 2 and todo and self._look() and not self._plan.links:
             # Whether links are shared shows at once where some pairs go together and then one by one.
             head, todo = todo[:TESTED_ROUNDS], todo[TESTED_ROUNDS:]
@@ -217,14 +223,40 @@ class Underway:
             ahead = min(most, 2 * ahead)
             if self._company.found > found:
                 ahead, todo = AHEAD, self._company.rounds(todo)
+            if self._busy.now:
+                left = ([pair for pair in pairs if not self._busy.hopeless(self._links(pair))] for pairs in todo)
+                todo = [pairs for pairs in left if pairs]
         while not self.stopped and (pairs := self._doubts(number, readings, looked)):
             self._once_more(pairs, readings, looked, number)
+        if self._busy.now:
+            self._take_shares(number)
+            return
         if not self.stopped:
             self._once_more(
                 [pair for pair in changed(self._results, number) if not looked[pair]], readings, looked, number
             )
         self.doubtful = [pair for pair, told in readings.items() if self._company.doubtful(pair, told)]
         self._confirm()
+
+    def _take_shares(self, number: int) -> None:
+        """Tells what TCP gets beside others' traffic on all paths that have no rate yet."""
+        logger.warning("snapshot %d: others fill the network; TCP's share is told of paths without a rate", number)
+        lacking = [pair for pair in self._lacking(number) if self._affords(pair)]
+        left = packed(lacking, {})
+        most = max(AHEAD, math.ceil(MOST_AHEAD * len(left)))
+        while left and not self.stopped:
+            part, left = left[:most], left[most:]
+            self._carry_out(part, number, alone=True, share=True)
+            self._check()
+        self.busy = sorted(set(lacking).difference(self._lacking(number)))
+
+    def _links(self, pair: Pair) -> frozenset[str]:
+        return self._company.links(pair) | {EVERYTHING}
+
+    def _lacking(self, number: int) -> list[Pair]:
+        """Pairs without a rate, of hosts that take part."""
+        known = {(i, j) for (at, i, j), path in self._results.paths.items() if at == number and path.answered}
+        return [pair for pairs in self._plan.rounds(number, self._here(), known) for pair in pairs]
 
     def _look(self) -> bool:
         """Finds machines and racks. Returns whether pairs without a common host can share any of their links."""
@@ -238,8 +270,11 @@ class Underway:
     def _doubts(self, number: int, readings: dict[Pair, Beside], looked: Counter[Pair]) -> list[Pair]:
         """Pairs to measure again, alone: once, or while they have no rate."""
         here = self._here()
-        doubts = []
+        doubts: list[Pair] = []
         for pair, told in readings.items():
+            # What a train alone does not tell, others are beside.
+            if self._busy.now:
+                break
             if not here.issuperset(pair) or not self._company.doubtful(pair, told):
                 continue
             known = self._results.paths.get((number, *pair))
@@ -261,6 +296,8 @@ class Underway:
         blamed: dict[str, float] = {}
         looked.update(pairs)
         for lone in self._company.apart(pairs, readings):
+            if self._busy.now:
+                return
             for pair, told in self._probe([lone], number, alone=True).items():
                 if pair in readings:
                     blamed |= self._company.compare(readings[pair], told.rate_bps)
@@ -330,13 +367,13 @@ class Underway:
             told |= self._company.take(self._carry_out(part, number, alone=alone))
         return told
 
-    def _carry_out(self, rounds: list[list[Pair]], number: int, *, alone: bool) -> list[Sent]:
+    def _carry_out(self, rounds: list[list[Pair]], number: int, *, alone: bool, share: bool = False) -> list[Sent]:
         began_s = time.monotonic()
         # A schedule with a host that is gone would wait for it anew.
         gone = {self._index[name] for name in (self._fleet.lost | self._fleet.missing) if name in self._index}
         rounds = [left for pairs in rounds if (left := [pair for pair in pairs if gone.isdisjoint(pair)])]
         brief = {pair for pairs in rounds for pair in pairs if not (alone or self._company.patient(pair))}
-        schedule = self._plan.schedule(rounds, brief=brief)
+        schedule = self._plan.schedule(rounds, brief=brief, share=self._busy.probe if share else None)
         sent: list[Sent] = []
         apart: list[tuple[str, str]] = []
         for answer in carry_out(self._fleet, schedule, round_s=self._plan.round_s, losses=self._losses):
@@ -349,6 +386,8 @@ class Underway:
                 apart.append((answer.source, answer.target))
             if answer.reply is not None:
                 reply = answer.reply
+                if reply.HasField("gated_train"):
+                    self._busy.take(reply.gated_train, self._links(pair), alone=alone)
                 idle_s = self._idle_s(answer.source, answer.target, began_s + reply.started_s, reply.seconds)
                 result = path_result(reading, reply, idle_s)
                 sent.append(_sent(pair, answer.round, reply, reading))
@@ -361,7 +400,7 @@ class Underway:
         if answer.reply is None or answer.error:
             return refused(answer.error, answer.failure)
         try:
-            reading = self._plan.method.read(answer.reply)
+            reading = self._busy.read(answer.reply) or self._plan.method.read(answer.reply)
         except (ArithmeticError, ValueError) as error:
             # Numbers that can be, but not together.
             return refused(f"what its agent says makes no sense ({error})")

@@ -30,8 +30,8 @@ time unused: 29 instead of 144 Mbit/s was seen. Where pairs start as they can, m
 
 TRAIN_HOLD_S = 0.2
 TRAIN_PAUSE_S = 0.2
-"""Trains start so long after their round's beginning: later ones' handshakes would wait for up to 0.2 s in the queue that
-the earlier ones fill."""
+"""Trains start so long after their round's beginning: handshakes of later ones would wait for up to 0.2 s in the queue
+that the earlier ones fill."""
 
 TRAIN_MORE = 1.25
 """Trains end at the latest after so many times that."""
