@@ -1,6 +1,8 @@
 """Cross traffic by Choreo's section 3.2 beside the truth: a steady load, and one that comes and goes (its Fig. 4).
 
-    make bench-cross [ARGS="[steady|onoff ...] --seconds 5 --seed 1"]
+And whole measurements beside a load that fills every uplink.
+
+    make bench-cross [ARGS="[steady|onoff|full ...] --seconds 5 --seed 1"]
 
 The paper's estimates are of ns-2, and drawn; it prints no mean error.
 """
@@ -9,10 +11,10 @@ from __future__ import annotations
 
 import argparse
 
-from benches.cross import onoff, steady
+from benches.cross import full, onoff, steady
 from benches.machine import machine
 
-PARTS = {"steady": steady.main, "onoff": onoff.main}
+PARTS = {"steady": steady.main, "onoff": onoff.main, "full": full.main}
 
 
 def main() -> None:
@@ -27,6 +29,7 @@ def main() -> None:
     parser.add_argument("--queue-ms", type=float, default=5.0, help="onoff: before the shared link")
     parser.add_argument("--runs", type=int, default=3, help="onoff: of each figure")
     parser.add_argument("--seed", type=int, default=1, help="onoff: of the first run; the others follow it")
+    parser.add_argument("--hosts", type=int, default=8, help="full: in four racks")
     asked = parser.parse_args()
     print(f"machine: {machine()}\nseed: {asked.seed}")
     for part in asked.parts or PARTS:

@@ -1,9 +1,10 @@
 """A sender that comes and goes, and what takes its bytes.
 
 python source.py sink
+python source.py full HOST SECONDS
 python source.py SEED MEAN_S SECONDS HOST LOG
 
-Times on and off are exponential (Choreo section 3.2); whether it begins on is drawn, too. Each change goes to LOG as Unix
+`full` sends all the time. Else times on and off are exponential (Choreo section 3.2); whether it begins on is drawn, too. Each change goes to LOG as Unix
 time and 1 or 0.
 """
 
@@ -57,6 +58,9 @@ def main() -> None:
     """Sends by turns until its time is over."""
     if sys.argv[1] == "sink":
         sink()
+    if sys.argv[1] == "full":
+        on(sys.argv[2], time.time() + float(sys.argv[3]))
+        return
     choice = random.Random(int(sys.argv[1]))
     mean_s, end = float(sys.argv[2]), time.time() + float(sys.argv[3])
     sending = choice.random() < 0.5

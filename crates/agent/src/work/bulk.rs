@@ -190,7 +190,10 @@ async fn flow(
         started_s: report.first_s,
     };
     // What the kernel still has is not wanted any more.
-    connection.stream.set_zero_linger().map_err(WorkError::io("end the stream"))?;
+    connection
+        .stream
+        .set_zero_linger()
+        .map_err(WorkError::io("end the stream"))?;
     Ok((result, report.cpu))
 }
 
