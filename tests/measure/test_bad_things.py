@@ -211,12 +211,13 @@ def test_the_agents_of_a_killed_controller_are_free_again(cloud: lab.Session, tm
     assert measure(inventory).answered == 30
 
 
-def test_a_user_takes_over_from_himself(cloud: lab.Session, tmp_path: Path) -> None:
+@pytest.mark.parametrize("verb", [(), ("cross", "vm0", "vm1", "--max-rate", "100mbit", "--seconds", "1")])
+def test_a_user_takes_over_from_himself(verb: tuple[str, ...], cloud: lab.Session, tmp_path: Path) -> None:
     journal = tmp_path / "h.npz.partial"
-    words = ("measure", "--hosts", cloud.hosts_file)
-    first = gavotte(*words, "-o", tmp_path / "h.npz", "--count", "99")
+    hosts = ("--hosts", cloud.hosts_file)
+    first = gavotte("measure", *hosts, "-o", tmp_path / "h.npz", "--count", "99")
     until(lambda: journal.exists() and b'"at"' in journal.read_bytes())
-    second = gavotte(*words, "--take-over")
+    second = gavotte("measure", *verb, *hosts, "--take-over")
     said = second.communicate(timeout=60)[1]
     assert second.returncode == 0, said
     said = first.communicate(timeout=60)[1]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gavotte.cli.options import Hosts, Json, Seed
+from gavotte.cli.options import Hosts, Json, Seed, TakeOver
 from gavotte.cli.output import emit_json, emit_table, json_text, note, progress, warn_beside
 from gavotte.formats.rates import format_bytes
 
@@ -35,6 +35,7 @@ def calibrate(
         typer.Option("-o", "--output", help="Write what was found, for `measure --calibration`.", metavar="C.json"),
     ] = None,
     seed: Seed = 0,
+    take_over: TakeOver = False,
     as_json: Json = False,
 ) -> None:
     """Find the Choreo trains (K bursts of B packets) that agree with bulk TCP on this network (section 4.1)."""
@@ -52,6 +53,7 @@ def calibrate(
             bulk_s=bulk_s,
             seed=seed,
             progress=advance,
+            take_over=take_over,
         )
     told = {
         "trains": found.to_records(),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gavotte.cli.options import Hosts, Json
+from gavotte.cli.options import Hosts, Json, TakeOver
 from gavotte.cli.output import emit_json, emit_table, note, warn_beside
 from gavotte.formats.rates import format_rate
 
@@ -53,6 +53,7 @@ def cross(
             metavar="NAME",
         ),
     ] = None,
+    take_over: TakeOver = False,
     as_json: Json = False,
 ) -> None:
     """Estimate the cross traffic on a path, as a number of bulk TCP connections (Choreo, section 3.2)."""
@@ -71,7 +72,8 @@ def cross(
             max_bps = parse_rate(max_rate)
         except ValueError:
             raise GavotteError(f"--max-rate: `{max_rate}` is not a rate", hint="use e.g. 287mbit") from None
-    found = watch(resolve_hosts(hosts), source, target, max_bps=max_bps, known=known, seconds=seconds)
+    inventory = resolve_hosts(hosts)
+    found = watch(inventory, source, target, max_bps=max_bps, known=known, seconds=seconds, take_over=take_over)
     mine = sorted({*(beside or ()), *(name for each in found.beside for name in each.apps)})
     if output is not None and known is not None and found.told:
         write_network(output, known.with_cross(source, target, found.median, beside=mine))

@@ -117,6 +117,7 @@ def calibrate(
     bulk_s: float = 3.0,
     seed: int = 0,
     progress: Progress | None = None,
+    take_over: bool = False,
 ) -> Calibration:
     """Compares Choreo's trains of several shapes with bulk TCP on the same paths, one path at a time.
 
@@ -129,6 +130,7 @@ def calibrate(
         bulk_s: seconds of bulk TCP on each path (the paper: 10).
         seed: of the draw.
         progress: told of each path that is done.
+        take_over: as in `measure`.
 
     Raises:
         GavotteError: for fewer than two hosts.
@@ -151,7 +153,7 @@ def calibrate(
     compared = 0
     longest_s = max(TRAIN_S, *(8 * k * b * p / SLOWEST_BPS for k, b, p in shapes))
     budget = Budget(max_bytes=0, max_seconds=len(chosen) * (bulk_s + len(shapes) * longest_s) + 60)
-    with enrolled(inventory, budget, purpose="measure calibrate") as fleet:
+    with enrolled(inventory, budget, purpose="measure calibrate", take_over=take_over) as fleet:
         for done, (source, target) in enumerate(chosen, start=1):
             if source in fleet.missing or target in fleet.missing:
                 continue

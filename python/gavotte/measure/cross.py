@@ -170,6 +170,7 @@ def cross(
     max_bps: float | None = None,
     known: Network | None = None,
     seconds: float = 10.0,
+    take_over: bool = False,
 ) -> CrossTraffic:
     """Estimates the cross traffic on one path over time.
 
@@ -181,6 +182,7 @@ def cross(
         known: a Network whose rate of the path is taken for it. Where neither says it, several connections take turns
             with one, which takes twice as long and tells less.
         seconds: how long to watch one connection (the paper: 10 s).
+        take_over: as in `measure`.
 
     Raises:
         GavotteError: for an unknown host or a time too short.
@@ -207,7 +209,8 @@ def cross(
         )
     ends = inventory.model_copy(update={"host": [by_name[source], by_name[target]]})
     schedule = [[Step(source, target, pb.Probe(bulk=_bulk(flows, slot_s)))] for flows in turns]
-    with enrolled(ends, Budget(max_bytes=0, max_seconds=len(turns) * slot_s + 60), purpose="measure cross") as fleet:
+    budget = Budget(max_bytes=0, max_seconds=len(turns) * slot_s + 60)
+    with enrolled(ends, budget, purpose="measure cross", take_over=take_over) as fleet:
         if fleet.missing:
             name, reason = next(iter(fleet.missing.items()))
             raise AgentError(f"{name}: {reason}")
