@@ -94,7 +94,8 @@ async fn bulk_flows_are_counted_in_bins_at_the_receiver() {
         assert_eq!(flow.congestion, "reno");
         assert!(flow.bytes > 0 && flow.rtt_s > 0.0);
     }
-    assert_eq!(reply.bytes_sent, bulk.flows.iter().map(|flow| flow.bytes).sum::<u64>());
+    // What comes after the receiver's time is not counted.
+    assert!(reply.bytes_sent >= bulk.flows.iter().map(|flow| flow.bytes).sum::<u64>());
     assert!(bulk.goodput_bps > 0.0);
 }
 

@@ -210,7 +210,10 @@ pub async fn receive(stream: &TcpStream, bytes: u64, bin_s: f64) -> Result<Count
 
 /// Reads on, uncounted, until the sender has closed or reset the connection.
 pub async fn drain(stream: &TcpStream) {
-    while receive_some(stream, GULP_BYTES, &mut []).await.is_ok_and(|count| count > 0) {}
+    while receive_some(stream, GULP_BYTES, &mut [])
+        .await
+        .is_ok_and(|count| count > 0)
+    {}
 }
 
 /// Takes off what has come, at most `most` bytes, into `copied` or, where that has no room, to nowhere; 0 = the sender has
