@@ -38,6 +38,8 @@ struct Known {
     there: SocketAddr,
     sent: u64,
     received: u64,
+    /// It was not among the connections at the last look. Its end may still be told: the two are asked for in turn.
+    missing: bool,
 }
 
 /// All sockets of one network namespace.
@@ -94,7 +96,10 @@ impl Watch {
         }
         let here: HashSet<u64> = current.iter().map(|each| each.cookie).collect();
         let before = self.open.len();
-        self.open.retain(|cookie, _| here.contains(cookie));
+        self.open.retain(|cookie, known| {
+            let was_missing = std::mem::replace(&mut known.missing, !here.contains(cookie));
+            !(known.missing && was_missing)
+        });
         self.closed_unseen += (before - self.open.len()) as u64;
         let said = match &mut self.datagrams {
             Ok(datagrams) => datagrams.fresh()?,
@@ -168,6 +173,7 @@ impl Watch {
                 there: each.there,
                 sent: if first { sent } else { 0 },
                 received: if first { received } else { 0 },
+                missing: false,
             }
         });
         let fresh = (sent.saturating_sub(known.sent), received.saturating_sub(known.received));
@@ -235,5 +241,39 @@ mod tests {
         let owner = report.owners.iter().find(|(end, _)| *end == ends.0).unwrap();
         assert_eq!(owner.1.pid, std::process::id());
         assert!(watch.report().moved.iter().all(|each| each.here != ends.0));
+    }
+
+    #[test]
+    fn an_end_that_is_told_after_a_look_without_the_connection_counts_nothing_twice() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut watch = Watch::begin().unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let here = client.local_addr().unwrap();
+        client.write_all(&[1; 300]).unwrap();
+        server.read_exact(&mut [0; 300]).unwrap();
+        watch.look().unwrap();
+        drop((client, server));
+        let mut late = Vec::new();
+        for _ in 0..100 {
+            late.extend(watch.diag.ended().into_iter().filter(|each| each.here == here));
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            if !late.is_empty() {
+                break;
+            }
+        }
+        watch.look().unwrap();
+        for each in &late {
+            watch.count(each, false);
+        }
+        let moved = watch.report().moved;
+        assert_eq!(
+            moved
+                .iter()
+                .filter(|each| each.here == here)
+                .map(|each| each.sent_bytes)
+                .sum::<u64>(),
+            300
+        );
     }
 }
