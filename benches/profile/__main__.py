@@ -80,7 +80,7 @@ def main() -> int:
         rows: list[list[str]] = []
         good &= loop(size.unit_bytes, asked.runs, asked.seed, rows)
         columns = ["", "predicted s", "measured s", "measured / predicted"]
-        bars = {"kind": "bars", "columns": [1, 2], "unit": "seconds; the last row: % of the time"}
+        bars = {"kind": "bars", "columns": [1, 2], "unit": "seconds"}
         recording.keep(
             "profile-loop", "Profiled, placed anew, run again", "loop", f"{asked.runs} runs", columns, rows, bars
         )

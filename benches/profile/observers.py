@@ -55,14 +55,16 @@ def said(process: subprocess.Popen[str], word: str) -> list[str]:
 
 
 def _read(found: Path, told: list[str]) -> dict[str, object]:
-    """What a command printed.
+    """What a command printed; whatever starts programs in the lab may end before the program itself has written all.
 
     Raises:
         GavotteError: with what it said, where it printed nothing.
     """
-    text = found.read_text()
-    if not text:
-        raise GavotteError(f"{found.stem} found nothing", hint=" ".join(told)[-300:])
+    end_s = time.monotonic() + START_S
+    while not (text := found.read_text()).endswith("}\n"):
+        if time.monotonic() > end_s:
+            raise GavotteError(f"{found.stem} found nothing", hint=" ".join(told)[-300:])
+        time.sleep(0.1)
     read: dict[str, object] = json.loads(text)
     return read
 
@@ -88,7 +90,9 @@ class Observers:
     def _running(self, lines: Sequence[tuple[str, list[str]]], word: str, *, stop: int) -> Iterator[None]:
         """Programs on hosts, from when each has said `word` until the block ends."""
         started = [
-            self._lab.exec(host, line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            self._lab.exec(
+                host, line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+            )
             for host, line in lines
         ]
         try:
