@@ -164,7 +164,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--mbit", type=float, help="rate of a port; left out = so that the bound is about 4 s, at most 100"
     )
-    parser.add_argument("--line", type=float, default=2.0, help="how many hosts the line between racks can carry")
+    parser.add_argument("--line", type=float, default=1.0, help="how many hosts a line between racks can carry")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--train", type=int, default=10, help="broadcasts by Cornet from which clustering learns")
     parser.add_argument("--ways", nargs="*", choices=[*OURS, *PEERS], default=DEFAULT_WAYS)
