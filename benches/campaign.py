@@ -10,6 +10,8 @@ beside those of iperf3 and nuttcp on the same path, and how far our engine is fr
 from __future__ import annotations
 
 import argparse
+import datetime
+import json
 import math
 import shutil
 import statistics
@@ -19,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benches.machine import machine
+from tests.campaign.studies import machines_of, scenario_text
 
 from gavotte import lab
 from gavotte.campaign import Plan, plan, run
@@ -30,36 +33,8 @@ from gavotte.formats.record import Sample, read_samples
 AGREEMENT = 0.03
 """How far engines may be apart on one path."""
 
-CLOUD = """format = "gavotte/topology/1"
-[[switch]]
-name = "core"
-[[switch]]
-name = "tor"
-parent = "core"
-[[machine]]
-name = "pm0"
-switch = "tor"
-rate = "300mbit"
-[[machine]]
-name = "pm1"
-switch = "tor"
-rate = "300mbit"
-[[host]]
-name = "vm1"
-machine = "pm0"
-[[host]]
-name = "vm2"
-machine = "pm0"
-[[host]]
-name = "vm3"
-machine = "pm0"
-[[host]]
-name = "vm4"
-machine = "pm1"
-[[host]]
-name = "vm5"
-machine = "pm1"
-"""
+HOSTS = {"vm1": "pm0", "vm2": "pm0", "vm3": "pm0", "vm4": "pm1", "vm5": "pm1"}
+RATE = "300mbit"
 HEAD = """format = "gavotte/campaign/1"
 name = "osmef"
 seed = {seed}
@@ -83,75 +58,32 @@ cores = 1
 name = "2-CPUs"
 cores = 2
 """
+FLAVOURS = ("quarter-CPU", "half-CPU", "1-CPU", "2-CPUs")
+MANY = [1, 10, 30, 50]
 PARTS = {
-    "fig2": """[[scenario]]
-name = "loopback"
-kind = "loopback"
-source = ["vm1"]
-connections = [1, 2, 5, 10, 20, 30, 50]
-flavours = ["quarter-CPU", "half-CPU", "1-CPU", "2-CPUs"]
-""",
-    "fig3": """[[scenario]]
-name = "same-host-same-tenant"
-kind = "pair"
-source = ["vm1"]
-target = ["vm2"]
-connections = [1, 10, 30, 50]
-[[scenario]]
-name = "other-host-same-tenant"
-kind = "pair"
-source = ["vm1"]
-target = ["vm4"]
-connections = [1, 10, 30, 50]
-[[scenario]]
-name = "same-host-other-tenant"
-kind = "pair"
-source = ["vm1"]
-target = ["vm3"]
-connections = [1, 10, 30, 50]
-[[scenario]]
-name = "VM-to-host"
-kind = "pair"
-source = ["vm1"]
-target = ["pm0"]
-[[scenario]]
-name = "host-to-VM"
-kind = "pair"
-source = ["pm0"]
-target = ["vm1"]
-[[scenario]]
-name = "through-VXLAN"
-kind = "tunnel"
-source = ["vm1"]
-target = ["vm4"]
-[[scenario]]
-name = "all-to-all"
-kind = "all-to-all"
-source = ["vm1", "vm2", "vm4"]
-[[scenario]]
-name = "incast"
-kind = "incast"
-source = ["vm1", "vm2", "vm5"]
-target = ["vm4"]
-""",
+    "fig2": scenario_text(
+        "loopback", "loopback", "vm1", connections=[1, 2, 5, 10, 20, 30, 50], flavours=list(FLAVOURS)
+    ),
+    "fig3": scenario_text("same-host-same-tenant", "pair", "vm1", "vm2", connections=MANY)
+    + scenario_text("other-host-same-tenant", "pair", "vm1", "vm4", connections=MANY)
+    + scenario_text("same-host-other-tenant", "pair", "vm1", "vm3", connections=MANY)
+    + scenario_text("VM-to-host", "pair", "vm1", "pm0")
+    + scenario_text("host-to-VM", "pair", "pm0", "vm1")
+    + scenario_text("through-VXLAN", "tunnel", "vm1", "vm4")
+    + scenario_text("all-to-all", "all-to-all", "vm1 vm2 vm4")
+    + scenario_text("incast", "incast", "vm1 vm2 vm5", "vm4"),
     "engines": "".join(
-        f"""[[scenario]]
-name = "{name}-by-{engine}"
-kind = "{kind}"
-source = ["vm1"]
-{target}connections = [1, 10]
-engine = "{engine}"
-seconds = {{longer}}
-"""
+        scenario_text(f"{name}-by-{engine}", kind, "vm1", target, connections=[1, 10], engine=engine)
+        + "seconds = {longer}\n"
         for engine in ("own", "iperf3", "nuttcp")
-        for name, kind, target in (("path", "pair", 'target = ["vm4"]\n'), ("loopback", "loopback", ""))
+        for name, kind, target in (("path", "pair", "vm4"), ("loopback", "loopback", ""))
     ),
 }
 
 
 def study(folder: Path, parts: Sequence[str], *, seed: int, repetitions: int, seconds: float) -> Plan:
     """Writes the file and its topology, and plans it."""
-    (folder / "cloud.topology.toml").write_text(CLOUD)
+    (folder / "cloud.topology.toml").write_text(machines_of(HOSTS, rate=RATE))
     text = HEAD.format(seed=seed, repetitions=repetitions, seconds=seconds)
     text += "".join(PARTS[part] for part in parts).replace("{longer}", f"{max(2.0, seconds):g}")
     path = folder / "osmef.campaign.toml"
@@ -166,9 +98,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--part", nargs="+", choices=tuple(PARTS), default=list(PARTS))
+    parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
     parser.add_argument("-o", "--output", type=Path, help="keep the Records here")
     arguments = parser.parse_args()
-    print(f"machine: {machine()}")
+    about = machine()
+    print(f"machine: {about}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         planned = study(
@@ -189,6 +123,8 @@ def main() -> None:
         if part in arguments.part:
             print(f"\n{show.__doc__}")
             show(samples)
+            if arguments.record:
+                record(arguments, part, samples, about)
 
 
 def grouped(samples: Sequence[Sample]) -> dict[tuple[str, int, str], list[Sample]]:
@@ -203,11 +139,63 @@ def mean(samples: Sequence[Sample], metric: str) -> float:
     return statistics.fmean(known) if known else math.nan
 
 
+def record(given: argparse.Namespace, part: str, samples: Sequence[Sample], about: str) -> None:
+    """As docs/results keeps it: one figure of each part."""
+    cells = grouped(samples)
+
+    def told(
+        scenario: str, connections: int, flavour: str = "", metric: str = "capacity_bps", unit: float = 1e9
+    ) -> str:
+        values = [value_of(each, metric) for each in cells.get((scenario, connections, flavour), [])]
+        known = [value / unit for value in values if value is not None]
+        return f"{statistics.fmean(known):.2f} ± {statistics.pstdev(known):.2f}" if known else "-"
+
+    if part == "fig2":
+        title, unit, kind = "Loopback capacity by connections", "Gbit/s of TCP payload", "lines"
+        columns = ["connections", *FLAVOURS]
+        rows = [[str(p), *(told("loopback", p, each) for each in FLAVOURS)] for p in (1, 2, 5, 10, 20, 30, 50)]
+    elif part == "fig3":
+        title, unit, kind = "Capacity of a connection by distance", "Mbit/s of TCP payload, each connection", "lines"
+        columns = ["distance", *(f"p = {p}" for p in MANY), "Jain's index, p = 50"]
+        where = {0: "same-host-same-tenant", 2: "other-host-same-tenant", 4: "same-host-other-tenant"}
+        rows = [
+            [
+                str(distance),
+                *(told(name, p, metric="connection_bps", unit=1e6) for p in MANY),
+                told(name, 50, metric="jain", unit=1.0),
+            ]
+            for distance, name in where.items()
+        ]
+    else:
+        title, unit, kind = "Engines on the same path", "Gbit/s of TCP payload", "bars"
+        columns = ["path", "Gavotte's agents", "iperf3", "nuttcp"]
+        rows = [
+            [f"{where}, p = {p}", *(told(f"{where}-by-{each}", p) for each in ("own", "iperf3", "nuttcp"))]
+            for where in ("path", "loopback")
+            for p in (1, 10)
+        ]
+    words = f"--part {part} --repetitions {given.repetitions} --seconds {given.seconds:g}"
+    most = len(MANY) if part == "fig3" else len(columns) - 1
+    plot: dict[str, object] = {"kind": kind, "columns": list(range(1, most + 1)), "unit": unit}
+    figure = {
+        "title": title,
+        "command": f'make bench-campaign ARGS="{words}"',
+        "machine": about,
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "seed": str(given.seed),
+        "samples": f"{given.repetitions} of each, mean ± standard deviation",
+        "plot": {**plot, "scale": "log"} if part == "fig3" else plot,
+        "columns": columns,
+        "rows": rows,
+    }
+    (given.record / f"osmef-{part}.json").write_text(json.dumps(figure, indent=1) + "\n", "utf-8")
+
+
 def fig2(samples: Sequence[Sample]) -> None:
     """Fig. 2: loopback capacity of all connections, Gbit/s (cv over repetitions; Jain)."""
     cells = {key: each for key, each in grouped(samples).items() if key[0] == "loopback"}
     counts = sorted({connections for _, connections, _ in cells})
-    for flavour in ("quarter-CPU", "half-CPU", "1-CPU", "2-CPUs"):
+    for flavour in FLAVOURS:
         row = []
         for connections in counts:
             each = cells["loopback", connections, flavour]

@@ -109,3 +109,25 @@ def pairs(size: int, value: Pairs) -> list[list[float | None]]:
     return [
         [None if i == j or np.isnan(rate) else float(rate) for j, rate in enumerate(row)] for i, row in enumerate(rows)
     ]
+
+
+MPIP_REPORT = """@ mpiP
+@ Command : ./ring
+@ MPI Task Assignment      : 0 a
+@ MPI Task Assignment      : 1 b
+@ MPI Task Assignment      : 2 b
+------- Start Communication Matrix -------------
+
+Statistics of rank: 0
+
+Source\tTarget\tTotal Amount\tTotal Count
+0\t0\t5000004\t3
+0\t1\t5000000\t2
+0\t2\t4\t1
+Statistics of rank: 1
+1\t2\t7000\t9
+2\t0\t6000\t9
+
+------- End Communication Matrix -------------
+"""
+"""What mpiP writes of a ring of three ranks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -22,6 +23,22 @@ RUN_S = 900
 
 Send = Callable[[Any], Any]
 """Brings an object to all workers, and returns its future."""
+
+
+def parser(about: str | None, **sizes: int) -> argparse.ArgumentParser:
+    """What both programs can be told.
+
+    Args:
+        about: what the program does.
+        sizes: names of its own numbers, and what they are if left out.
+    """
+    words = argparse.ArgumentParser(description=about)
+    for name, value in (sizes | {"workers": 4, "mbit": 100}).items():
+        words.add_argument(f"--{name}", type=int, default=value)
+    words.add_argument("--ways", nargs="*", choices=["gavotte", "dask"], default=["gavotte", "dask"])
+    words.add_argument("--at", help=argparse.SUPPRESS)
+    words.add_argument("--hosts", help=argparse.SUPPRESS)
+    return words
 
 
 def in_lab(program: str, words: list[str], *, workers: int, mbit: int) -> None:

@@ -9,13 +9,12 @@ Prints a JSON line a way: the median seconds of an iteration and of its broadcas
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import time
 
 import numpy as np
-from cluster import Send, in_lab, senders
+from cluster import Send, in_lab, parser, senders
 from distributed import Client, wait
 
 POINTS = 200
@@ -85,15 +84,7 @@ def descend(client: Client, send: Send, features: int, iterations: int) -> tuple
 
 def main() -> None:
     """Runs in a lab of its own, or beside the cluster that `--at` names."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--features", type=int, default=500_000)
-    parser.add_argument("--iterations", type=int, default=5)
-    parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--mbit", type=int, default=100)
-    parser.add_argument("--ways", nargs="*", choices=["gavotte", "dask"], default=["gavotte", "dask"])
-    parser.add_argument("--at", help=argparse.SUPPRESS)
-    parser.add_argument("--hosts", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given = parser(__doc__, features=500_000, iterations=5).parse_args()
     if given.at is None:
         words = ["--features", str(given.features), "--iterations", str(given.iterations)]
         words += ["--workers", str(given.workers), "--ways", *given.ways]

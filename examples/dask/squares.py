@@ -10,13 +10,12 @@ square error, the same for all.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import time
 
 import numpy as np
-from cluster import Send, in_lab, senders
+from cluster import Send, in_lab, parser, senders
 from distributed import Client
 
 RANK = 8
@@ -63,16 +62,7 @@ def alternate(client: Client, send: Send, users: int, films: int, iterations: in
 
 def main() -> None:
     """Runs in a lab of its own, or beside the cluster that `--at` names."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--users", type=int, default=3000)
-    parser.add_argument("--films", type=int, default=1000)
-    parser.add_argument("--iterations", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--mbit", type=int, default=100)
-    parser.add_argument("--ways", nargs="*", choices=["gavotte", "dask"], default=["gavotte", "dask"])
-    parser.add_argument("--at", help=argparse.SUPPRESS)
-    parser.add_argument("--hosts", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    given = parser(__doc__, users=3000, films=1000, iterations=3).parse_args()
     sizes = [given.users, given.films, given.iterations]
     if given.at is None:
         words = ["--users", str(given.users), "--films", str(given.films), "--iterations", str(given.iterations)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,3 +45,29 @@ def sample(scenario: str, repetition: int, value: float, *, connections: int = 1
 def repeated(scenario: str, values: Sequence[float], **fields: Any) -> list[Sample]:
     """One sample a value."""
     return [sample(scenario, number, value, **fields) for number, value in enumerate(values)]
+
+
+def machines_of(hosts: Mapping[str, str], *, rate: str, machine_rate: str = "") -> str:
+    """A Topology's text: machines under one switch below the core, and host to machine."""
+    lines = [
+        'format = "gavotte/topology/1"',
+        "[[switch]]",
+        'name = "core"',
+        "[[switch]]",
+        'name = "tor"',
+        'parent = "core"',
+    ]
+    for machine in sorted(set(hosts.values())):
+        lines += ["[[machine]]", f'name = "{machine}"', 'switch = "tor"', f'rate = "{rate}"']
+        lines += [f'machine_rate = "{machine_rate}"'] if machine_rate else []
+    for host, machine in hosts.items():
+        lines += ["[[host]]", f'name = "{host}"', f'machine = "{machine}"']
+    return "\n".join(lines) + "\n"
+
+
+def scenario_text(name: str, kind: str, source: str, target: str = "", **more: Any) -> str:
+    """A scenario as a file has it; several hosts are parted by spaces."""
+    lines = ["[[scenario]]", f'name = "{name}"', f'kind = "{kind}"', f"source = {json.dumps(source.split())}"]
+    if target:
+        lines.append(f"target = {json.dumps(target.split())}")
+    return "\n".join([*lines, *(f"{key} = {json.dumps(value)}" for key, value in more.items())]) + "\n"

@@ -11,9 +11,9 @@ import subprocess
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.campaign.studies import machines_of, scenario_text
 from tests.shell import GAVOTTE, gavotte, processes_of, until
 
 from gavotte import lab
@@ -27,35 +27,7 @@ from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 pytestmark = pytest.mark.lab
 
-CLOUD = """format = "gavotte/topology/1"
-[[switch]]
-name = "core"
-[[switch]]
-name = "tor"
-parent = "core"
-[[machine]]
-name = "pm0"
-switch = "tor"
-rate = "{rate}"
-machine_rate = "1gbit"
-[[machine]]
-name = "pm1"
-switch = "tor"
-rate = "{rate}"
-machine_rate = "1gbit"
-[[host]]
-name = "vm0"
-machine = "pm0"
-[[host]]
-name = "vm1"
-machine = "pm0"
-[[host]]
-name = "vm2"
-machine = "pm1"
-[[host]]
-name = "vm3"
-machine = "pm0"
-"""
+HOSTS = {"vm0": "pm0", "vm1": "pm0", "vm2": "pm1", "vm3": "pm0"}
 HEAD = """format = "gavotte/campaign/1"
 name = "study"
 seed = 7
@@ -70,17 +42,10 @@ WIRE_BPS = 100e6
 
 
 def write(folder: Path, scenarios: str, *, seconds: float = 0.3, repetitions: int = 1, rate: str = "100mbit") -> Path:
-    (folder / "cloud.topology.toml").write_text(CLOUD.format(rate=rate))
+    (folder / "cloud.topology.toml").write_text(machines_of(HOSTS, rate=rate, machine_rate="1gbit"))
     path = folder / "study.campaign.toml"
     path.write_text(HEAD.format(seconds=seconds, repetitions=repetitions) + scenarios)
     return path
-
-
-def scenario(name: str, kind: str, source: str, target: str = "", **more: Any) -> str:
-    lines = ["[[scenario]]", f'name = "{name}"', f'kind = "{kind}"', f"source = {json.dumps(source.split())}"]
-    if target:
-        lines.append(f"target = {json.dumps(target.split())}")
-    return "\n".join([*lines, *(f"{key} = {json.dumps(value)}" for key, value in more.items())]) + "\n"
 
 
 def taken(path: Path) -> dict[str, list[Sample]]:
@@ -93,20 +58,22 @@ def taken(path: Path) -> dict[str, list[Sample]]:
     return found
 
 
-def test_every_kind_of_scenario(tmp_path: Path) -> None:
+def test_every_kind_of_scenario_text(tmp_path: Path) -> None:
     engines = [name for name in ("iperf3", "nuttcp") if shutil.which(name)]
     study = [
-        scenario("near", "pair", "vm0", "vm1"),
-        scenario("far", "pair", "vm0", "vm2", connections=[1, 8]),
-        scenario("tenant", "pair", "vm0", "vm3"),
-        scenario("host", "pair", "vm0", "pm0"),
-        scenario("back", "pair", "pm0", "vm0"),
-        scenario("incast", "incast", "vm0 vm1", "vm2"),
-        scenario("all", "all-to-all", "vm0 vm1 vm2"),
-        scenario("vxlan", "tunnel", "vm0", "vm2"),
-        *(scenario(f"far-{name}", "pair", "vm0", "vm2", connections=[2], engine=name) for name in engines),
+        scenario_text("near", "pair", "vm0", "vm1"),
+        scenario_text("far", "pair", "vm0", "vm2", connections=[1, 8]),
+        scenario_text("tenant", "pair", "vm0", "vm3"),
+        scenario_text("host", "pair", "vm0", "pm0"),
+        scenario_text("back", "pair", "pm0", "vm0"),
+        scenario_text("incast", "incast", "vm0 vm1", "vm2"),
+        scenario_text("all", "all-to-all", "vm0 vm1 vm2"),
+        scenario_text("vxlan", "tunnel", "vm0", "vm2"),
+        *(scenario_text(f"far-{name}", "pair", "vm0", "vm2", connections=[2], engine=name) for name in engines),
     ]
-    beside = scenario("beside", "pair", "vm0", "vm2").rstrip() + '\nbackground = [{source = "vm1", target = "vm2"}]\n'
+    beside = (
+        scenario_text("beside", "pair", "vm0", "vm2").rstrip() + '\nbackground = [{source = "vm1", target = "vm2"}]\n'
+    )
     found = taken(write(tmp_path, "".join(study) + beside))
     link = WIRE_BPS * GOODPUT_PER_WIRE
     for name in ("far", "tenant", "incast", *(f"far-{name}" for name in engines)):
@@ -149,7 +116,7 @@ def test_flavours_limit_processors(tmp_path: Path) -> None:
         pytest.skip(str(error))
     flavours = '[[flavour]]\nname = "tenth"\ncpus = 0.1\n[[flavour]]\nname = "one"\ncores = 1\n'
     found = taken(
-        write(tmp_path, flavours + scenario("lo", "loopback", "vm0", flavours=["tenth", "one"], connections=[2]))
+        write(tmp_path, flavours + scenario_text("lo", "loopback", "vm0", flavours=["tenth", "one"], connections=[2]))
     )
     by_flavour = {sample.flavour: sample for sample in found["lo"]}
     assert by_flavour["tenth"].value < 0.7 * by_flavour["one"].value
@@ -169,7 +136,7 @@ def test_flavours_limit_processors(tmp_path: Path) -> None:
 @pytest.mark.patient
 def test_a_stop_rule_ends_steady_scenarios_early(tmp_path: Path) -> None:
     stop = "[stop]\nrelative_half_width = 5.0\nmost_repetitions = 6\n"
-    found = taken(write(tmp_path, scenario("far", "pair", "vm0", "vm2") + stop, seconds=0.3, repetitions=2))
+    found = taken(write(tmp_path, scenario_text("far", "pair", "vm0", "vm2") + stop, seconds=0.3, repetitions=2))
     assert len(found["far"]) == 2
 
 
@@ -181,7 +148,7 @@ def test_killed_ten_times_it_has_exactly_its_samples(tmp_path: Path, monkeypatch
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     rng = random.Random(seed)
-    path = write(tmp_path, scenario("far", "pair", "vm0", "vm2", connections=[1, 4]), seconds=0.2, repetitions=6)
+    path = write(tmp_path, scenario_text("far", "pair", "vm0", "vm2", connections=[1, 4]), seconds=0.2, repetitions=6)
     planned = json.loads(gavotte("campaign", "plan", path, "--json").stdout)["samples"]
     output = tmp_path / "r.jsonl"
     line = [str(GAVOTTE), "campaign", "run", str(path), "-o", str(output), "--resume"]
@@ -228,7 +195,7 @@ def _kill_an_agent(runtime: Path, rng: random.Random) -> None:
 def test_a_slower_link_is_different_and_the_same_one_alike(tmp_path: Path) -> None:
     for name, rate in (("a", "100mbit"), ("b", "100mbit"), ("c", "90mbit")):
         (tmp_path / name).mkdir()
-        taken(write(tmp_path / name, scenario("far", "pair", "vm0", "vm2"), seconds=0.5, repetitions=3, rate=rate))
+        taken(write(tmp_path / name, scenario_text("far", "pair", "vm0", "vm2"), seconds=0.5, repetitions=3, rate=rate))
     first = tmp_path / "a" / "r.jsonl"
     alike = gavotte("campaign", "compare", first, tmp_path / "b" / "r.jsonl")
     assert alike.returncode == 0, alike.stdout

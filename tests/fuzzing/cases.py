@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from tests import builders
+from tests.builders import MPIP_REPORT
 
 from gavotte.agents.sources import from_mpi, from_ssh_config
 from gavotte.errors import GavotteError
@@ -126,7 +127,7 @@ def write(folder: Path) -> None:
     (folder / "m.txt").write_text("10.0.0.1 slots=2\n10.0.0.2:4\n10.0.0.3 slots=1 max_slots=2\n# none\n")
     (folder / "k.txt").write_text("10.0.0.1 a\n10.0.0.2 b\n")
     (folder / "c.pcap").write_bytes(_capture())
-    (folder / "r.mpiP").write_text(_REPORT)
+    (folder / "r.mpiP").write_text(MPIP_REPORT)
     record = {"format": "gavotte/record/1", "kind": "run", "metric": "completion_s", "value": 1.5, "time_s": 1.0}
     (folder / "r.jsonl").write_text("".join(json.dumps(record | {"value": value}) + "\n" for value in range(3)))
     samples = [
@@ -202,27 +203,6 @@ def _capture() -> bytes:
     for second, data in enumerate((frame(1, 2, 100), frame(2, 1, 50))):
         parts += [struct.pack("<IIII", second, 0, len(data), len(data)), data]
     return b"".join(parts)
-
-
-_REPORT = """@ mpiP
-@ Command : ./ring
-@ MPI Task Assignment      : 0 a
-@ MPI Task Assignment      : 1 b
-@ MPI Task Assignment      : 2 b
-------- Start Communication Matrix -------------
-
-Statistics of rank: 0
-
-Source\tTarget\tTotal Amount\tTotal Count
-0\t0\t5000004\t3
-0\t1\t5000000\t2
-0\t2\t4\t1
-Statistics of rank: 1
-1\t2\t7000\t9
-2\t0\t6000\t9
-
-------- End Communication Matrix -------------
-"""
 
 
 _CAMPAIGN = """format = "gavotte/campaign/1"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.builders import MPIP_REPORT
 from tests.examples import examples
 from tests.shell import gavotte
 
@@ -16,26 +17,6 @@ from gavotte.profile import profile
 
 REAL = Path("/work/shared/data/mpip-proxyapps")
 
-REPORT = """@ mpiP
-@ Command : ./ring
-@ MPI Task Assignment      : 0 a
-@ MPI Task Assignment      : 1 b
-@ MPI Task Assignment      : 2 b
-------- Start Communication Matrix -------------
-
-Statistics of rank: 0
-
-Source\tTarget\tTotal Amount\tTotal Count
-0\t0\t5000004\t3
-0\t1\t5000000\t2
-0\t2\t4\t1
-Statistics of rank: 1
-1\t2\t7000\t9
-2\t0\t6000\t9
-
-------- End Communication Matrix -------------
-"""
-
 
 def write(folder: Path, text: str) -> Path:
     path = folder / "ring.mpiP"
@@ -44,12 +25,12 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_ranks_are_tasks_and_the_diagonal_is_no_transfer(tmp_path: Path) -> None:
-    app = profile("mpip", write(tmp_path, REPORT), name="ring", cpus=2.0).app
+    app = profile("mpip", write(tmp_path, MPIP_REPORT), name="ring", cpus=2.0).app
     assert [task.name for task in app.task] == ["rank0", "rank1", "rank2"]
     assert all(task.cpus == 2.0 for task in app.task)
     found = {(t.source, t.target): t.bytes for t in app.transfer}
     assert found == {("rank0", "rank1"): 5_000_000, ("rank1", "rank2"): 7000, ("rank2", "rank0"): 6000}
-    whole = profile("mpip", write(tmp_path, REPORT), name="ring", min_bytes=0).app
+    whole = profile("mpip", write(tmp_path, MPIP_REPORT), name="ring", min_bytes=0).app
     assert whole.total_bytes == 5_000_000 + 4 + 7000 + 6000
 
 
@@ -58,9 +39,9 @@ def test_ranks_are_tasks_and_the_diagonal_is_no_transfer(tmp_path: Path) -> None
     [
         ("nothing", "is not an mpiP report"),
         ("@ mpiP\n", "has no communication matrix"),
-        (REPORT.replace("0\t2\t4\t1", "0\t2\t4"), "line 13.*is not `source target bytes count`"),
-        (REPORT.replace("0\t2\t4\t1", "0\t3\t4\t1"), "line 13.*has an impossible rank or size"),
-        (REPORT.split("2\t0")[0], "ends inside"),
+        (MPIP_REPORT.replace("0\t2\t4\t1", "0\t2\t4"), "line 13.*is not `source target bytes count`"),
+        (MPIP_REPORT.replace("0\t2\t4\t1", "0\t3\t4\t1"), "line 13.*has an impossible rank or size"),
+        (MPIP_REPORT.split("2\t0")[0], "ends inside"),
     ],
 )
 def test_damage_is_named(tmp_path: Path, text: str, words: str) -> None:
@@ -70,15 +51,15 @@ def test_damage_is_named(tmp_path: Path, text: str, words: str) -> None:
 
 def test_nothing_to_place_for_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(GavotteError, match="no transfer has 6000000 bytes"):
-        profile("mpip", write(tmp_path, REPORT), name="ring", min_bytes=6_000_000)
+        profile("mpip", write(tmp_path, MPIP_REPORT), name="ring", min_bytes=6_000_000)
 
 
 @examples(200)
-@given(at=st.integers(0, len(REPORT)), cut=st.integers(0, 40), put=st.text(max_size=12))
+@given(at=st.integers(0, len(MPIP_REPORT)), cut=st.integers(0, 40), put=st.text(max_size=12))
 def test_any_damage_is_one_line(tmp_path: Path, at: int, cut: int, put: str) -> None:
     told = ""
     try:
-        profile("mpip", write(tmp_path, REPORT[:at] + put + REPORT[at + cut :]), name="ring", min_bytes=0)
+        profile("mpip", write(tmp_path, MPIP_REPORT[:at] + put + MPIP_REPORT[at + cut :]), name="ring", min_bytes=0)
     except GavotteError as error:
         told = str(error)
     except UnicodeEncodeError:  # a lone surrogate has an impossible rank or size in a file
@@ -97,7 +78,7 @@ def test_real_reports_have_64_ranks_and_sums_that_agree() -> None:
 
 
 def test_ranks_may_have_names_and_what_has_none_is_not_lost(tmp_path: Path) -> None:
-    found = profile("mpip", write(tmp_path, REPORT), {"0": "master", "1": "worker"}, name="ring").traffic
+    found = profile("mpip", write(tmp_path, MPIP_REPORT), {"0": "master", "1": "worker"}, name="ring").traffic
     assert [row["source"] for row in found.to_records()] == ["master"]
     assert found.unattributed_bytes == 4 + 7000 + 6000
     assert found.bytes == found.attributed_bytes + found.unattributed_bytes == 5_000_000 + 4 + 7000 + 6000
@@ -105,7 +86,7 @@ def test_ranks_may_have_names_and_what_has_none_is_not_lost(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("file", ["my run.mpiP", "x" * 200 + ".mpiP", "a'b\"c.mpiP"])
 def test_a_files_name_that_is_no_applications_is_made_one(file: str, tmp_path: Path) -> None:
-    (tmp_path / file).write_text(REPORT)
+    (tmp_path / file).write_text(MPIP_REPORT)
     told = gavotte("profile", "mpip", tmp_path / file, "-o", tmp_path / "a.app.toml")
     assert told.returncode == 0, told.stderr
     assert read_app(tmp_path / "a.app.toml").name in ("my-run", "x" * 128, "a-b-c")

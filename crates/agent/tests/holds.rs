@@ -3,14 +3,14 @@
 mod support;
 
 use gavotte_agent::contract::agents::{
-    BurstTrain, EnrolRequest, Failure, HoldStatus, JobState, Mode, ReleaseRequest, RenewRequest, ReplayReply,
-    ReplayRequest, StartRequest, StatusReply, StatusRequest, TransferDone, probe::Kind, replay_reply::Event,
+    EnrolRequest, Failure, HoldStatus, JobState, Mode, ReleaseRequest, RenewRequest, ReplayReply,
+    ReplayRequest, StartRequest, StatusReply, StatusRequest, TransferDone, replay_reply::Event,
 };
 use gavotte_agent::contract::data::{Hello, hello::Work};
 use gavotte_agent::error::HandshakeError;
 use gavotte_agent::hold::secret::Secret;
 use gavotte_agent::plane::handshake;
-use support::{Agent, Part, RUN, SECRET, enrol, enrolment, measure, three, transfer};
+use support::{Agent, RUN, SECRET, enrol, enrolment, short_train, three, transfer};
 use tokio::net::{TcpSocket, TcpStream};
 use tonic::{Code, Streaming};
 
@@ -143,29 +143,7 @@ async fn who_measures_hears_of_transfers_beside_it() {
     };
     assert_eq!(jobs(status(a, "").await.holds), [("transfer".into(), JobState::Ready)]);
     start(a, OTHER).await;
-    let train = Kind::BurstTrain(BurstTrain {
-        bursts: 2,
-        packets: 20,
-        payload_bytes: 500,
-        gap_s: 0.0,
-    });
-    let (sent, _) = tokio::join!(
-        measure(
-            a,
-            Part {
-                probes: vec![(0, "b", train)],
-                ..Part::default()
-            }
-        ),
-        measure(
-            b,
-            Part {
-                receives: vec![(0, "a")],
-                ..Part::default()
-            }
-        ),
-    );
-    assert_eq!(sent.unwrap()[0].error, "");
+    assert_eq!(short_train((a, "a"), (b, "b")).await.error, "");
     // At the receiver as well, where nobody asked for the transfer.
     for agent in [a, b] {
         let told = status(agent, RUN).await;

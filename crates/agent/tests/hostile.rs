@@ -11,7 +11,7 @@ use gavotte_agent::error::HandshakeError;
 use gavotte_agent::hold::secret::Secret;
 use gavotte_agent::plane::frames;
 use gavotte_agent::plane::handshake;
-use support::{Agent, Part, RUN, SECRET, enrol, enrolment, measure, three, transfer};
+use support::{Agent, Part, RUN, SECRET, enrol, enrolment, measure, short_train, three, transfer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 
@@ -239,29 +239,7 @@ async fn noise_never_kills_an_agent() {
     received.unwrap();
     assert!(a.is_well().await);
     // And it still measures.
-    let train = Kind::BurstTrain(BurstTrain {
-        bursts: 2,
-        packets: 20,
-        payload_bytes: 500,
-        gap_s: 0.0,
-    });
-    let (sent, _) = tokio::join!(
-        measure(
-            b,
-            Part {
-                probes: vec![(0, "a", train)],
-                ..Part::default()
-            }
-        ),
-        measure(
-            a,
-            Part {
-                receives: vec![(0, "b")],
-                ..Part::default()
-            }
-        ),
-    );
-    assert_eq!(sent.unwrap()[0].error, "");
+    assert_eq!(short_train((b, "b"), (a, "a")).await.error, "");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -159,6 +159,26 @@ pub(crate) struct Part {
     pub(crate) wait_s: f64,
 }
 
+/// Sends a short train from one agent to another, named, and returns what the sender said of it.
+pub(crate) async fn short_train(from: (&Agent, &'static str), to: (&Agent, &'static str)) -> ProbeReply {
+    let train = Kind::BurstTrain(BurstTrain {
+        bursts: 2,
+        packets: 20,
+        payload_bytes: 500,
+        gap_s: 0.0,
+    });
+    let sends = Part {
+        probes: vec![(0, to.1, train)],
+        ..Part::default()
+    };
+    let receives = Part {
+        receives: vec![(0, from.1)],
+        ..Part::default()
+    };
+    let (sent, _) = tokio::join!(measure(from.0, sends), measure(to.0, receives));
+    sent.unwrap().remove(0)
+}
+
 pub(crate) async fn measure(agent: &Agent, part: Part) -> Result<Vec<ProbeReply>, Status> {
     let request = MeasureRequest {
         run_id: RUN.into(),
