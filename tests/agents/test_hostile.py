@@ -21,7 +21,7 @@ from tests.agents.hostile import (
 )
 from tests.shell import gavotte
 
-from gavotte.agents import fleet, replaying, schedule
+from gavotte.agents import asking, replaying, schedule
 from gavotte.errors import AgentError
 from gavotte.formats.history import History
 from gavotte.formats.inventory import write_inventory
@@ -38,8 +38,8 @@ REST = [0, 1, 3]
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents on this machine answer at once or not at all."""
-    monkeypatch.setattr(fleet, "CALL_DEADLINE_S", 1.0)
-    monkeypatch.setattr(fleet, "LOST_DEADLINE_S", 0.2)
+    monkeypatch.setattr(asking, "CALL_DEADLINE_S", 1.0)
+    monkeypatch.setattr(asking, "LOST_DEADLINE_S", 0.2)
     monkeypatch.setattr(schedule, "WAIT_S", 0.3)
     monkeypatch.setattr(schedule, "SPARE_S", 0.3)
     monkeypatch.setattr(replaying, "CONNECT_S", 2.0)

@@ -4,9 +4,10 @@ In flows an Inventory; out comes a `Fleet` whose agents are enrolled with one se
 """
 
 from gavotte.agents import quiet  # noqa: F401 - before the first import of gRPC
-from gavotte.agents.fleet import Budget, Fleet, Neighbour
+from gavotte.agents.fleet import Budget, Fleet
 from gavotte.agents.holding import enrolled
 from gavotte.agents.hosts import resolve_hosts
+from gavotte.agents.neighbours import Neighbour
 from gavotte.agents.reach import Reach, reaching
 
 __all__ = ["Budget", "Fleet", "Neighbour", "Reach", "enrolled", "reaching", "resolve_hosts"]

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import getpass
 import logging
-import math
-import os
-import queue
 import secrets
-import socket
 import threading
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
-
-import grpc
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.agent_pb2_grpc import AgentStub
-from gavotte.agents.calls import aside, failure_of, lease_left_s
+from gavotte.agents.asking import CALL_DEADLINE_S
+from gavotte.agents.calls import aside
+from gavotte.agents.neighbours import STANDING, Neighbour, neighbours, this_user
+from gavotte.agents.orders import Orders
 from gavotte.agents.reach import Reach
-from gavotte.agents.soundness import check_message
 from gavotte.errors import AgentError, BusyError
 from gavotte.formats.inventory import Host, Inventory
 
@@ -30,20 +23,8 @@ logger = logging.getLogger(__name__)
 PROTOCOL = 4
 """Must equal the agent's: grows with every incompatible change of `proto/`."""
 
-REPLAYING = "run "
-"""Begins the purpose of a run that replays applications; their names follow."""
-
-STANDING = "guarantee"
-"""The kind of job that goes on until it is cleared: nobody waits for its end."""
-
 LEASE_S = 10.0
 """How long agents wait for word of their controller before they let go of its run."""
-
-CALL_DEADLINE_S = 10.0
-"""For calls that only exchange a few bytes with one agent."""
-
-LOST_DEADLINE_S = 2.0
-"""The same for a host that was dropped or whose agent has gone."""
 
 
 @dataclass(frozen=True)
@@ -59,71 +40,7 @@ class Budget:
     max_seconds: float
 
 
-@dataclass(frozen=True)
-class Neighbour:
-    """Another run that was busy on the same hosts.
-
-    Attributes:
-        run_id: its name.
-        user: whose it is.
-        purpose: what it is for.
-        kind: of its job, as "transfer".
-        hosts: where.
-    """
-
-    run_id: str
-    user: str
-    purpose: str
-    kind: str
-    hosts: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"run {self.run_id} ({introduced(self.purpose, self.user)}) on {', '.join(self.hosts)}"
-
-    @property
-    def deed(self) -> str:
-        """What it did meanwhile: a guarantee need not have moved anything, but it limits."""
-        return "whose guarantees stood meanwhile" if self.kind == STANDING else "which moved bytes meanwhile"
-
-    @property
-    def apps(self) -> tuple[str, ...]:
-        """The applications that it replays, as its purpose tells."""
-        return tuple(self.purpose.removeprefix(REPLAYING).split(", ")) if self.purpose.startswith(REPLAYING) else ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
-
-
-def introduced(purpose: str, user: str) -> str:
-    """A run's purpose and user, as far as it tells."""
-    return ", by ".join(filter(None, (purpose, user))) or "purpose unknown"
-
-
-def neighbours(seen: Iterable[tuple[str, pb.HoldStatus | pb.Neighbour, str]]) -> list[Neighbour]:
-    """Joins what was seen of each run at each host.
-
-    Args:
-        seen: host, run, kind of job.
-    """
-    hosts: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
-    for host, run, kind in seen:
-        where = hosts[run.run_id, run.user, run.purpose, kind]
-        if host not in where:
-            where.append(host)
-    return [Neighbour(*run, tuple(names)) for run, names in sorted(hosts.items())]
-
-
-def this_user() -> str:
-    """Whose run it is, as agents are told."""
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        name = str(os.getuid())
-    return f"{name}@{socket.gethostname()}"
-
-
-class Fleet:
+class Fleet(Orders):
     """Enrolled agents by host name.
 
     Attributes:
@@ -139,22 +56,14 @@ class Fleet:
     def __init__(
         self, inventory: Inventory, reach: Reach, run_id: str | None = None, *, purpose: str = "", shared: bool = False
     ) -> None:
-        self.run_id = run_id or secrets.token_hex(8)
+        super().__init__(reach, run_id or secrets.token_hex(8))
         self._purpose = purpose
         self._mode = pb.MODE_SHARED if shared else pb.MODE_EXCLUSIVE
         self.inventory = inventory
-        self.hosts: list[Host] = []
         self.health: dict[str, pb.HealthReply] = {}
-        self.missing: dict[str, str] = {}
-        self.lost: dict[str, str] = {}
-        self._reach = reach
-        self._open: dict[str, list[Any]] = {}
         self._enrolled: dict[str, pb.EnrolRequest] = {}
-        self._sent: dict[str, int] = defaultdict(int)
         self.silent: set[str] = set()
-        self._distrusted: set[str] = set()
         self._admitting = threading.Lock()
-        self._stubs: dict[str, Any] = {name: AgentStub(channel) for name, channel in reach.channels.items()}  # type: ignore[no-untyped-call]
 
     def check(self) -> None:
         """Asks every agent for its health; those that fail go to `missing`."""
@@ -403,228 +312,6 @@ class Fleet:
 
         threading.Thread(target=tell, daemon=True, name=f"drop-{host}").start()
 
-    def measure(
-        self, requests: Mapping[str, pb.MeasureRequest], *, deadline_s: float, silence_s: float
-    ) -> Iterator[tuple[str, pb.ProbeReply | AgentError]]:
-        """Hands every agent its whole part of a schedule and yields the answers as they come.
-
-        Args:
-            requests: host to its part.
-            deadline_s: when the last answer must be there.
-            silence_s: how long all that have not ended may say nothing before they are given up.
-
-        Yields:
-            (host, reply); an `AgentError` is the last of a host whose stream broke.
-        """
-        return self._streams("Measure", requests, deadline_s, lambda: silence_s)
-
-    def replay(
-        self, requests: Mapping[str, pb.ReplayRequest], *, deadline_s: float, silence_s: Callable[[], float]
-    ) -> Iterator[tuple[str, pb.ReplayReply | AgentError]]:
-        """Hands every agent its transfers of one phase and yields its events. See `measure`."""
-        return self._streams("Replay", requests, deadline_s, silence_s)
-
-    def watch(
-        self, requests: Mapping[str, pb.WatchRequest], *, deadline_s: float, silence_s: Callable[[], float]
-    ) -> Iterator[tuple[str, pb.WatchReply | AgentError]]:
-        """Has agents watch their hosts' sockets and yields what they tell. See `measure`."""
-        return self._streams("Watch", requests, deadline_s, silence_s)
-
-    def manifest(self, host: str, path: str, *, block_bytes: int = 0, deadline_s: float) -> pb.ManifestReply:
-        """Has an agent read a file and tell how it is cut into blocks.
-
-        Args:
-            host: where the file lies.
-            path: absolute.
-            block_bytes: of each block; 0 = as suits the file.
-            deadline_s: how long reading may take.
-
-        Raises:
-            AgentError: when it cannot.
-        """
-        request = pb.ManifestRequest(run_id=self.run_id, path=path, block_bytes=block_bytes)
-        reply: pb.ManifestReply | AgentError = aside(
-            lambda: self._answers("Manifest", {host: request}, deadline_s)[host]
-        )
-        if isinstance(reply, AgentError):
-            raise AgentError(f"{host}: {reply}", failure=reply.failure)
-        return reply
-
-    def broadcast(
-        self,
-        requests: Mapping[str, pb.BroadcastRequest],
-        *,
-        deadline_s: float,
-        silence_s: Callable[[], float],
-        joining: Callable[[], Mapping[str, pb.BroadcastRequest]],
-    ) -> Iterator[tuple[str, pb.BroadcastReply | AgentError]]:
-        """Has agents take part in a broadcast and yields what they say. See `measure`.
-
-        `joining` is asked whenever an agent has said something: who else takes part from now on.
-        """
-        return self._streams("Broadcast", requests, deadline_s, silence_s, joining)
-
-    def splice(self, requests: Mapping[str, pb.SpliceRequest]) -> dict[str, AgentError]:
-        """Says anew from whom hosts have their blocks; gives those that did not hear."""
-        replies = self._ask("Splice", requests)
-        return {name: reply for name, reply in replies.items() if isinstance(reply, AgentError)}
-
-    def start(self, names: Iterable[str], replay_id: str) -> None:
-        """Lets a connected replay, or a broadcast, go: at all its agents at once.
-
-        Raises:
-            AgentError: when one does not answer.
-        """
-        request = pb.StartRequest(run_id=self.run_id, replay_id=replay_id)
-        for name, reply in self._ask("Start", dict.fromkeys(names, request)).items():
-            if isinstance(reply, AgentError):
-                raise AgentError(f"the agent on {name} does not start: {reply}", failure=reply.failure)
-
-    def pace(self, replay_id: str, paces: Mapping[str, Mapping[int, float]]) -> None:
-        """Changes the paces of transfers that run and began with one; those that have ended are passed over.
-
-        Args:
-            replay_id: whose transfers.
-            paces: sending host to transfer to bit/s of TCP payload; infinite = as TCP goes, 0 = it waits.
-        """
-        requests = {
-            host: pb.PaceRequest(
-                run_id=self.run_id,
-                replay_id=replay_id,
-                ids=list(own),
-                paces_bps=[pace_word(pace_bps) for pace_bps in own.values()],
-            )
-            for host, own in paces.items()
-        }
-        for host, reply in self._ask("Pace", requests).items():
-            if isinstance(reply, AgentError):
-                # Its replay has ended, or its stream tells what became of it.
-                logger.debug("%s: keeps its paces: %s", host, reply)
-
-    def guard(self, requests: Mapping[str, pb.GuardRequest]) -> dict[str, pb.GuardReply | AgentError]:
-        """Has agents keep guarantees from now on, without this controller; gives replies, or errors."""
-        return self._ask("Guard", requests)
-
-    def guarded(self) -> dict[str, pb.GuardedReply | AgentError]:
-        """How each agent that answers keeps its guarantees."""
-        return self._ask("Guarded", dict.fromkeys(self.health, pb.GuardedRequest()))
-
-    def unguard(self) -> dict[str, pb.UnguardReply | AgentError]:
-        """Ends the guarantees of every agent that answers."""
-        return self._ask("Unguard", dict.fromkeys(self.health, pb.UnguardRequest()))
-
-    def _ask(self, method: str, requests: Mapping[str, Any]) -> dict[str, Any]:
-        """Calls one short method at several agents at once; gives each one's reply, or why there is none."""
-        return aside(lambda: self._answers(method, requests, CALL_DEADLINE_S))
-
-    def _answers(self, method: str, requests: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
-        gone = self.lost.keys() | self.missing.keys()
-        calls = {
-            name: getattr(self._stubs[name], method).future(
-                request, timeout=min(deadline_s, LOST_DEADLINE_S) if name in gone else deadline_s
-            )
-            for name, request in requests.items()
-        }
-        answers: dict[str, Any] = {}
-        for name, call in calls.items():
-            try:
-                answers[name] = call.result()
-                check_message(answers[name])
-            except grpc.RpcError as error:
-                answers[name] = self._error(name, error)
-            except AgentError as error:
-                answers[name] = error
-        return answers
-
-    def _error(self, name: str, error: grpc.RpcError) -> AgentError:
-        why = self._reach.why(name, error)
-        logger.debug("%s: a call failed: %s", name, why)
-        failure = failure_of(error)
-        if failure == pb.FAILURE_HELD:
-            return BusyError(why, failure=failure, lease_left_s=lease_left_s(error))
-        return AgentError(why, failure=failure)
-
-    def _streams(
-        self,
-        method: str,
-        requests: Mapping[str, Any],
-        deadline_s: float,
-        silence_s: Callable[[], float],
-        joining: Callable[[], Mapping[str, Any]] = dict,
-    ) -> Iterator[tuple[str, Any]]:
-        """Merges one stream an agent into one iterator, in order of arrival."""
-        arrivals: queue.SimpleQueue[tuple[str, Any, Any]] = queue.SimpleQueue()
-        streams: list[tuple[str, Any]] = []
-        gone: dict[str, str] = {}
-
-        def drain(name: str, call: Any) -> None:
-            try:
-                for reply in call:
-                    check_message(reply, deadline_s=deadline_s)
-                    arrivals.put((name, reply, None))
-            except AgentError as error:
-                call.cancel()
-                self._distrusted.add(name)
-                arrivals.put((name, AgentError(f"agent on {name}: {error}"), None))
-            except grpc.RpcError as error:
-                why = self._error(name, error)
-                if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.UNAVAILABLE:
-                    gone[name] = why.message
-                arrivals.put((name, AgentError(f"agent on {name}: {why}", failure=why.failure), None))
-            finally:
-                arrivals.put((name, None, call))
-
-        def begin(wanted: Mapping[str, Any]) -> list[Any]:
-            begun = []
-            for name, request in wanted.items():
-                call = getattr(self._stubs[name], method)(request, timeout=deadline_s)
-                self._open.setdefault(name, []).append(call)
-                begun.append((name, call))
-            streams.extend(begun)
-            for name, call in begun:
-                threading.Thread(target=drain, args=(name, call), daemon=True, name=f"stream-{name}").start()
-            return [call for _, call in begun]
-
-        def cancel() -> None:
-            for _, call in streams:
-                call.cancel()
-
-        logger.debug("run %s: %s at %d agents, at most %.0f s", self.run_id, method, len(requests), deadline_s)
-        try:
-            open_calls = aside(lambda: begin(requests))
-            while open_calls:
-                try:
-                    name, reply, ended = arrivals.get(timeout=silence_s())
-                except queue.Empty:
-                    for name in sorted(name for name, call in streams if call in open_calls):
-                        yield name, AgentError(f"agent on {name}: it fell silent", failure=pb.FAILURE_LATE)
-                    return
-                if ended is not None:
-                    open_calls.remove(ended)
-                else:
-                    self._sent[name] += _bytes_sent(reply)
-                    yield name, reply
-                if joins := joining():
-                    open_calls += aside(lambda joins=joins: begin(joins))  # type: ignore[misc]
-                    for name in joins:
-                        gone.pop(name, None)
-        finally:
-            aside(cancel)
-            for name, call in streams:
-                if call in self._open.get(name, ()):
-                    self._open[name].remove(call)
-            gone = {name: reason for name, reason in list(gone.items()) if name not in self.lost}
-            # What comes next goes without them: a dead agent costs each of its peers the time they wait for it.
-            self.missing |= gone
-            self.hosts = [host for host in self.hosts if host.name not in gone]
-
-
-def _bytes_sent(reply: Any) -> int:
-    """What an event of a stream cost the agent's budget."""
-    if isinstance(reply, pb.ProbeReply):
-        return reply.bytes_sent
-    return reply.done.bytes if isinstance(reply, pb.ReplayReply) else 0
-
 
 def unusable(reply: pb.HealthReply | AgentError) -> str:
     """Why an agent that answered so cannot take part; empty when it can."""
@@ -635,11 +322,6 @@ def unusable(reply: pb.HealthReply | AgentError) -> str:
     if not 0 < reply.data_port < 1 << 16:
         return f"its agent says that its data port is {reply.data_port}"
     return ""
-
-
-def pace_word(pace_bps: float) -> int:
-    """A pace as the contract has it: infinite = 0, as TCP goes; 0 = 1, it waits."""
-    return 0 if math.isinf(pace_bps) else 1 if pace_bps == 0 else max(2, round(pace_bps))
 
 
 def filled(host: Host, health: pb.HealthReply) -> Host:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gavotte.agents import Fleet, reaching
 from gavotte.agents import agent_pb2 as pb
-from gavotte.agents.fleet import this_user
+from gavotte.agents.neighbours import this_user
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.guarantee import Guarantee, HostGuarantee
 from gavotte.formats.inventory import Inventory

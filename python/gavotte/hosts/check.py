@@ -8,7 +8,7 @@ from typing import Any
 
 from gavotte.agents import Fleet, reaching
 from gavotte.agents import agent_pb2 as pb
-from gavotte.agents.fleet import STANDING, introduced
+from gavotte.agents.neighbours import STANDING, introduced
 from gavotte.formats.inventory import Inventory
 
 READY = "ready"

@@ -11,7 +11,7 @@ from typing import Any
 
 from gavotte.agents import Budget, Fleet, enrolled
 from gavotte.agents import agent_pb2 as pb
-from gavotte.agents.fleet import REPLAYING
+from gavotte.agents.neighbours import REPLAYING
 from gavotte.agents.replaying import CONNECT_S, replay
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.app import App

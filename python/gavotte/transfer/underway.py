@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from gavotte.agents import Budget, enrolled
 from gavotte.agents import agent_pb2 as pb
-from gavotte.agents.fleet import pace_word
+from gavotte.agents.orders import pace_word
 from gavotte.agents.replaying import CONNECT_S, Replay
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.byte_matrix import HostBytes

@@ -1,0 +1,162 @@
+"""How the agents of a run are called, all at once: short calls, and streams of what each has to say."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import grpc
+
+from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.agent_pb2_grpc import AgentStub
+from gavotte.agents.calls import aside, failure_of, lease_left_s
+from gavotte.agents.reach import Reach
+from gavotte.agents.soundness import check_message
+from gavotte.errors import AgentError, BusyError
+from gavotte.formats.inventory import Host
+
+logger = logging.getLogger(__name__)
+
+CALL_DEADLINE_S = 10.0
+"""For calls that only exchange a few bytes with one agent."""
+
+LOST_DEADLINE_S = 2.0
+"""The same for a host that was dropped or whose agent has gone."""
+
+
+class Asking:
+    """Agents by host name, and the calls to them.
+
+    Attributes:
+        run_id: names the run at every agent.
+        hosts: those whose agents answer.
+        missing: host to reason, for those that did not answer or have gone since.
+        lost: host to reason, for those that were dropped.
+    """
+
+    def __init__(self, reach: Reach, run_id: str) -> None:
+        self.run_id = run_id
+        self.hosts: list[Host] = []
+        self.missing: dict[str, str] = {}
+        self.lost: dict[str, str] = {}
+        self._reach = reach
+        self._open: dict[str, list[Any]] = {}
+        self._sent: dict[str, int] = defaultdict(int)
+        self._distrusted: set[str] = set()
+        self._stubs: dict[str, Any] = {name: AgentStub(channel) for name, channel in reach.channels.items()}  # type: ignore[no-untyped-call]
+
+    def _ask(self, method: str, requests: Mapping[str, Any]) -> dict[str, Any]:
+        """Calls one short method at several agents at once; gives each one's reply, or why there is none."""
+        return aside(lambda: self._answers(method, requests, CALL_DEADLINE_S))
+
+    def _answers(self, method: str, requests: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
+        gone = self.lost.keys() | self.missing.keys()
+        calls = {
+            name: getattr(self._stubs[name], method).future(
+                request, timeout=min(deadline_s, LOST_DEADLINE_S) if name in gone else deadline_s
+            )
+            for name, request in requests.items()
+        }
+        answers: dict[str, Any] = {}
+        for name, call in calls.items():
+            try:
+                answers[name] = call.result()
+                check_message(answers[name])
+            except grpc.RpcError as error:
+                answers[name] = self._error(name, error)
+            except AgentError as error:
+                answers[name] = error
+        return answers
+
+    def _error(self, name: str, error: grpc.RpcError) -> AgentError:
+        why = self._reach.why(name, error)
+        logger.debug("%s: a call failed: %s", name, why)
+        failure = failure_of(error)
+        if failure == pb.FAILURE_HELD:
+            return BusyError(why, failure=failure, lease_left_s=lease_left_s(error))
+        return AgentError(why, failure=failure)
+
+    def _streams(
+        self,
+        method: str,
+        requests: Mapping[str, Any],
+        deadline_s: float,
+        silence_s: Callable[[], float],
+        joining: Callable[[], Mapping[str, Any]] = dict,
+    ) -> Iterator[tuple[str, Any]]:
+        """Merges one stream an agent into one iterator, in order of arrival."""
+        arrivals: queue.SimpleQueue[tuple[str, Any, Any]] = queue.SimpleQueue()
+        streams: list[tuple[str, Any]] = []
+        gone: dict[str, str] = {}
+
+        def drain(name: str, call: Any) -> None:
+            try:
+                for reply in call:
+                    check_message(reply, deadline_s=deadline_s)
+                    arrivals.put((name, reply, None))
+            except AgentError as error:
+                call.cancel()
+                self._distrusted.add(name)
+                arrivals.put((name, AgentError(f"agent on {name}: {error}"), None))
+            except grpc.RpcError as error:
+                why = self._error(name, error)
+                if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.UNAVAILABLE:
+                    gone[name] = why.message
+                arrivals.put((name, AgentError(f"agent on {name}: {why}", failure=why.failure), None))
+            finally:
+                arrivals.put((name, None, call))
+
+        def begin(wanted: Mapping[str, Any]) -> list[Any]:
+            begun = []
+            for name, request in wanted.items():
+                call = getattr(self._stubs[name], method)(request, timeout=deadline_s)
+                self._open.setdefault(name, []).append(call)
+                begun.append((name, call))
+            streams.extend(begun)
+            for name, call in begun:
+                threading.Thread(target=drain, args=(name, call), daemon=True, name=f"stream-{name}").start()
+            return [call for _, call in begun]
+
+        def cancel() -> None:
+            for _, call in streams:
+                call.cancel()
+
+        logger.debug("run %s: %s at %d agents, at most %.0f s", self.run_id, method, len(requests), deadline_s)
+        try:
+            open_calls = aside(lambda: begin(requests))
+            while open_calls:
+                try:
+                    name, reply, ended = arrivals.get(timeout=silence_s())
+                except queue.Empty:
+                    for name in sorted(name for name, call in streams if call in open_calls):
+                        yield name, AgentError(f"agent on {name}: it fell silent", failure=pb.FAILURE_LATE)
+                    return
+                if ended is not None:
+                    open_calls.remove(ended)
+                else:
+                    self._sent[name] += _bytes_sent(reply)
+                    yield name, reply
+                if joins := joining():
+                    open_calls += aside(lambda joins=joins: begin(joins))  # type: ignore[misc]
+                    for name in joins:
+                        gone.pop(name, None)
+        finally:
+            aside(cancel)
+            for name, call in streams:
+                if call in self._open.get(name, ()):
+                    self._open[name].remove(call)
+            gone = {name: reason for name, reason in list(gone.items()) if name not in self.lost}
+            # What comes next goes without them: a dead agent costs each of its peers the time they wait for it.
+            self.missing |= gone
+            self.hosts = [host for host in self.hosts if host.name not in gone]
+
+
+def _bytes_sent(reply: Any) -> int:
+    """What an event of a stream cost the agent's budget."""
+    if isinstance(reply, pb.ProbeReply):
+        return reply.bytes_sent
+    return reply.done.bytes if isinstance(reply, pb.ReplayReply) else 0
