@@ -167,10 +167,10 @@ def record(given: argparse.Namespace, part: str, samples: Sequence[Sample], abou
             for distance, name in where.items()
         ]
     else:
-        title, unit, kind = "Engines on the same path", "Gbit/s of TCP payload", "bars"
+        title, unit, kind = "Engines on the same path", "Mbit/s of TCP payload", "bars"
         columns = ["path", "Gavotte's agents", "iperf3", "nuttcp"]
         rows = [
-            [f"{where}, p = {p}", *(told(f"{where}-by-{each}", p) for each in ("own", "iperf3", "nuttcp"))]
+            [f"{where}, p = {p}", *(told(f"{where}-by-{each}", p, unit=1e6) for each in ("own", "iperf3", "nuttcp"))]
             for where in ("path", "loopback")
             for p in (1, 10)
         ]
@@ -184,7 +184,7 @@ def record(given: argparse.Namespace, part: str, samples: Sequence[Sample], abou
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "seed": str(given.seed),
         "samples": f"{given.repetitions} of each, mean ± standard deviation",
-        "plot": {**plot, "scale": "log"} if part == "fig3" else plot,
+        "plot": {**plot, "scale": "log"} if part != "fig2" else plot,
         "columns": columns,
         "rows": rows,
     }
