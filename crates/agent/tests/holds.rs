@@ -3,8 +3,8 @@
 mod support;
 
 use gavotte_agent::contract::agents::{
-    EnrolRequest, Failure, HoldStatus, JobState, Mode, ReleaseRequest, RenewRequest, ReplayReply,
-    ReplayRequest, StartRequest, StatusReply, StatusRequest, TransferDone, replay_reply::Event,
+    EnrolRequest, Failure, HoldStatus, JobState, Mode, ReleaseRequest, RenewRequest, ReplayReply, ReplayRequest,
+    StartRequest, StatusReply, StatusRequest, TransferDone, replay_reply::Event,
 };
 use gavotte_agent::contract::data::{Hello, hello::Work};
 use gavotte_agent::error::HandshakeError;

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
 
-    from gavotte.agents.fleet import Neighbour
+    from gavotte.agents.neighbours import Neighbour
     from gavotte.formats.network import Network
 
 TEXT_WIDTH = 16
