@@ -11,7 +11,8 @@ from typing import Any
 
 from benches.machine import machine
 
-DATA = Path(__file__).parents[2] / "docs" / "results" / "data"
+PAGE = "elasticswitch.md"
+"""Of docs/results, where figures are shown."""
 
 
 class Table:
@@ -34,9 +35,12 @@ class Table:
         self.rows.append(list(cells))
         print(" | ".join(cells), flush=True)
 
-    def save(self, samples: str, seed: str = "none") -> None:
-        """Keeps it. Rows that an earlier run kept under other names stay: a figure may be made in parts."""
-        path = DATA / f"{self.name}.json"
+    def save(self, folder: Path, samples: str, seed: str = "none") -> None:
+        """Keeps it, and makes room for it at the end of its page, for `make bench-figures` to fill.
+
+        Rows that an earlier run kept under other names stay: a figure may be made in parts.
+        """
+        path = folder / f"{self.name}.json"
         before = json.loads(path.read_text("utf-8")) if path.exists() else {"columns": [], "rows": []}
         known = {row[0] for row in self.rows}
         kept = [row for row in before["rows"] if row[0] not in known] if before["columns"] == self.columns else []
@@ -52,3 +56,7 @@ class Table:
             "rows": kept + self.rows,
         }
         path.write_text(json.dumps(figure, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        page = folder.parent / PAGE
+        if page.exists() and f"<!-- figure: {self.name} -->" not in page.read_text("utf-8"):
+            with page.open("a", encoding="utf-8") as written:
+                written.write(f"\n### {self.title}\n\n<!-- figure: {self.name} -->\n<!-- end -->\n")

@@ -2,7 +2,7 @@
 
 Two hosts, or one and a crowd, send over one link of 100 Mbit/s. In ECN mode the link's switch marks by a phantom queue, as
 a real one does by RED. Each case goes unprotected, with static reservations, under plain Seawall, and under our guarantees in
-both modes. `--save` keeps the tables as figures of docs/results.
+both modes. `--record docs/results/data` keeps the tables as figures.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import mean, median, quantiles, stdev
 
 from benches.guarantee.figure import Table
@@ -32,7 +33,7 @@ class Asked:
     protections: Sequence[str]
     connections: int
     edge: bool
-    save: bool
+    record: Path | None
 
     @property
     def samples(self) -> str:
@@ -41,8 +42,8 @@ class Asked:
 
     def keep(self, table: Table) -> None:
         """Keeps a table if that was asked for."""
-        if self.save:
-            table.save(self.samples)
+        if self.record:
+            table.save(self.record, self.samples)
 
 
 def spread(values: Sequence[float], unit: float = 1e6) -> str:
@@ -64,13 +65,13 @@ def e1(asked: Asked) -> None:
     """Many to one: X alone to Z, a crowd to T, 45 Mbit/s each; X >= 98 %, nine of ten windows >= 95 %, link >= 90 %."""
     where, flows_a_pair = "edge" if asked.edge else "core", asked.connections
     table = Table(
-        f"elasticswitch-e1-{where}-{flows_a_pair}",
+        f"elasticswitch-lab-e1-{where}-{flows_a_pair}",
         f"Many to one, {where} link of 100 Mbit/s full, 45 Mbit/s guaranteed each, {flows_a_pair} TCP a pair",
         ["senders, protection", "X, Mbit/s", "others, Mbit/s", "windows with 95 %", "link", "goal"],
         {"kind": "bars", "columns": [1, 2], "unit": "Mbit/s on the wire"},
     )
     costs = Table(
-        f"elasticswitch-e8-{where}-{flows_a_pair}",
+        f"elasticswitch-lab-e8-{where}-{flows_a_pair}",
         "What it costs, loops of all agents together",
         ["senders, protection", "core for 100 pairs, %", "control, % of the link", "control, kbit/s a pair", "goal"],
         {"kind": "bars", "columns": [1], "unit": "% of a core"},
@@ -113,7 +114,7 @@ def cost(seen: Sequence[Seen], pairs: int) -> list[str]:
 def e2(asked: Asked) -> None:
     """TCP against UDP that is not ECN-capable: TCP >= 98 % of 45 Mbit/s, link >= 90 % when there is that much."""
     table = Table(
-        "elasticswitch-e2",
+        "elasticswitch-lab-e2",
         "TCP beside UDP that is not ECN-capable, 45 Mbit/s guaranteed each",
         ["UDP offered, Mbit/s, protection", "TCP, Mbit/s", "UDP, Mbit/s", "windows with 95 %", "link", "goal"],
         {"kind": "bars", "columns": [1, 2], "unit": "Mbit/s on the wire"},
@@ -142,7 +143,7 @@ PAPER = {4.5e6: 0.739, 9e6: 0.750, 22.5e6: 0.864}
 def e3(asked: Asked) -> None:
     """Sharing the rest (Table 2): ratio 1.8 to 2.2, totals above the paper's."""
     table = Table(
-        "elasticswitch-e3",
+        "elasticswitch-lab-e3",
         "Sharing the rest, guarantees 1 : 2",
         ["guarantees, protection", "A, Mbit/s", "B, Mbit/s", "ratio", "link", "paper's link", "goal"],
         {"kind": "bars", "columns": [1, 2], "unit": "Mbit/s on the wire"},
@@ -179,7 +180,7 @@ CROWD = 23
 def e7(asked: Asked) -> None:
     """Completion of short flows from X to Z (Fig. 11), alone, cold and warm, and beside 23 pairs that fill the link."""
     table = Table(
-        "elasticswitch-e7",
+        "elasticswitch-lab-e7",
         f"Short flows: connection, request and {SHORT_BYTES / 1000:g} kB back; hoses of 3.75 Mbit/s",
         ["load, protection", "first, ms", "median, ms", "p95, ms", "goal"],
         {"kind": "bars", "columns": [2, 3], "unit": "ms", "scale": "log"},
@@ -233,7 +234,7 @@ def fetches(place: Stand, crowd: Sequence[str], seconds: float) -> list[float]:
 def delay(asked: Asked) -> None:
     """What the data path adds to a packet: ping between idle hosts, with guarantees and without; goal < 1 us each way."""
     table = Table(
-        "elasticswitch-delay",
+        "elasticswitch-lab-delay",
         "Round trip between idle hosts",
         ["protection", "median of 2000, us", "p99, us"],
         {"kind": "bars", "columns": [1], "unit": "us"},
@@ -263,7 +264,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--edge", action="store_true", help="e1 with the receivers' link full, not one in the core")
     parser.add_argument("--only", nargs="+", choices=list(EXPERIMENTS), default=list(EXPERIMENTS))
     parser.add_argument("--protections", nargs="+", choices=PROTECTIONS, default=list(PROTECTIONS))
-    parser.add_argument("--save", action="store_true", help="keep the tables as figures of docs/results")
+    parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
     chosen = vars(parser.parse_args(words))
     if not lab.supported():
         raise SystemExit(f"no lab can stand here: {lab.missing()}")

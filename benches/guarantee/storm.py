@@ -19,7 +19,9 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from benches.guarantee.figure import Table
 from benches.guarantee.stage import BIN_S, TRAFFIC, WARM_S, WIRE, Stand, rate, stand
 from benches.machine import machine
 from tests.guarantee.stand import agent_of
@@ -215,7 +217,7 @@ def broken(rates: Sequence[float], begin: float, story: Story) -> list[tuple[flo
     return sorted(stretches, reverse=True)
 
 
-def storm(seconds: float, seed: int) -> tuple[float, list[str]]:
+def storm(seconds: float, seed: int, record: Path | None = None) -> tuple[float, list[str]]:
     """Runs one, prints what came of it, and returns the longest time for which the guarantee was broken and what is left."""
     with ExitStack() as stack, stand(["x", *(f"y{n}" for n in range(CROWD))]) as place:
         stack.enter_context(place.marked())
@@ -233,9 +235,17 @@ def storm(seconds: float, seed: int) -> tuple[float, list[str]]:
         f"{seconds:g} s: {counts['has']} changes, {counts['killed']} agents killed, {counts['removed']} hosts removed; "
         f"x had less than {100 * MET:g} % of its guarantee in {100 * share:.1f} % of the windows of {BIN_S:g} s"
     )
-    for length_s, at_s, what in stretches[:10]:
-        print(f"  {length_s:5.1f} s from {at_s:6.1f} s on, after: {what}")
     longest_s = stretches[0][0] if stretches else 0.0
+    table = Table(
+        "elasticswitch-lab-storm",
+        f"A storm of {seconds:g} s: the longest times with less than {100 * MET:g} % of what was guaranteed",
+        ["after", "for, s", "from, s", "of all windows"],
+        {"kind": "bars", "columns": [1], "unit": "s"},
+    )
+    for length_s, at_s, what in stretches[:10] or [(0.0, 0.0, "nothing: never broken")]:
+        table.row(f"{what} ({at_s:.0f} s)", f"{length_s:.1f}", f"{at_s:.1f}", f"{100 * share:.1f} %")
+    if record:
+        table.save(record, f"{len(rates)} windows of {BIN_S:g} s, {len(raging.story.events)} events", str(seed))
     print(f"longest: {longest_s:.1f} s; left behind: {'; '.join(left) or 'nothing'}")
     return longest_s, left
 
@@ -245,10 +255,11 @@ def main(words: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="make bench-guarantee ARGS=storm", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
     chosen = parser.parse_args(words)
     if not lab.supported():
         raise SystemExit(f"no lab can stand here: {lab.missing()}")
     print(f"{machine()}; seed {chosen.seed}")
-    _, left = storm(chosen.seconds, chosen.seed)
+    _, left = storm(chosen.seconds, chosen.seed, chosen.record)
     if left:
         raise SystemExit(1)
