@@ -187,9 +187,8 @@ def e7(asked: Asked) -> None:
     )
     crowd = [f"y{number}" for number in range(CROWD)]
     with stand(["x", *crowd]) as place:
-        alone: dict[str, float] = {}
         for loaded in (False, True):
-            unprotected_s = 0.0
+            unprotected_s = cold_s = 0.0
             for protection in asked.protections:
                 # 24 hosts share 90 Mbit/s; all of the crowd send to one host.
                 hoses = dict.fromkeys(["x", "z", *crowd], 3.75e6) | {"t": 86.25e6}
@@ -197,9 +196,9 @@ def e7(asked: Asked) -> None:
                     times = [fetches(place, crowd if loaded else [], asked.seconds) for _ in range(asked.runs)]
                 firsts, rest = [each[0] for each in times], [took for each in times for took in each[1:]]
                 p95_s = quantiles(rest, n=20)[-1]
-                alone.setdefault("none" if not loaded else "", median(rest))
-                unprotected_s = unprotected_s or p95_s
-                met = p95_s <= unprotected_s * 1.05 if loaded else mean(firsts) - alone["none"] < 0.001
+                # Without protection comes first; nothing is judged where it was not asked for.
+                unprotected_s, cold_s = unprotected_s or p95_s, cold_s or mean(firsts)
+                met = p95_s <= unprotected_s if loaded else mean(firsts) - cold_s < 0.001
                 table.row(
                     f"{f'{CROWD} pairs' if loaded else 'none'}, `{protection}`",
                     spread(firsts, 1e-3),
@@ -232,7 +231,7 @@ def fetches(place: Stand, crowd: Sequence[str], seconds: float) -> list[float]:
 
 
 def delay(asked: Asked) -> None:
-    """What the data path adds to a packet: ping between idle hosts, with guarantees and without; goal < 1 us each way."""
+    """What the data path adds to a packet: datagrams between idle hosts and back, with guarantees and without; goal < 2 us."""
     table = Table(
         "elasticswitch-lab-delay",
         "Round trip between idle hosts",
@@ -242,12 +241,17 @@ def delay(asked: Asked) -> None:
     with stand(["x", "y0"]) as place:
         for protection in asked.protections:
             with place.protected(protection, dict.fromkeys(["x", "y0", "z", "t"], 45e6)):
-                words = ["ping", "-q", "-i", "0.002", "-c", "200", place.address["z"]]
-                place.session.run("x", words, capture_output=True)
-                words = ["ping", "-i", "0.002", "-c", "2000", place.address["z"]]
+                python, port = [sys.executable, "-I", "-S", str(TRAFFIC)], str(place.next_port())
+                server = place.session.exec("z", [*python, "echo", port, "60"], stdout=subprocess.PIPE, text=True)
+                assert server.stdout is not None
+                server.stdout.readline()
+                words = [*python, "rtt", place.address["z"], port, "2200"]
                 said = place.session.run("x", words, capture_output=True, text=True).stdout
-            times = [float(line.split("time=")[1].split()[0]) for line in said.splitlines() if "time=" in line]
-            table.row(f"`{protection}`", f"{1e3 * median(times):.0f}", f"{1e3 * quantiles(times, n=100)[-1]:.0f}")
+                server.kill()
+                server.wait()
+            # The first ones set up the pair.
+            times = [1e6 * float(each) for each in json.loads(said)[200:]]
+            table.row(f"`{protection}`", f"{median(times):.0f}", f"{quantiles(times, n=100)[-1]:.0f}")
     asked.keep(table)
 
 

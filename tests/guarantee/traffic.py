@@ -5,6 +5,8 @@
     traffic.py udp ADDRESS PORT SECONDS BPS [AT]   sends 1400-byte datagrams at a pace
     traffic.py serve PORT SECONDS                  answers each connection's 8 bytes, a length, with so many
     traffic.py fetch ADDRESS PORT COUNT BYTES GAP  asks so often, on a connection each; prints each time in seconds
+    traffic.py echo PORT SECONDS                   sends datagrams back
+    traffic.py rtt ADDRESS PORT COUNT              one datagram after the other there and back; prints seconds
 
 AT is a moment of the monotonic clock. It needs nothing but Python's own library: a host starts dozens of them.
 """
@@ -161,6 +163,35 @@ def fetch(address: str, port: int, count: int, size: int, gap_s: float) -> None:
     print(json.dumps(took))
 
 
+def echo(port: int, seconds: float) -> None:
+    """Sends datagrams back until the time is over."""
+    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    one.bind(("", port))
+    end = time.monotonic() + seconds
+    print("ready", flush=True)
+    while (left := end - time.monotonic()) > 0:
+        one.settimeout(left)
+        with contextlib.suppress(OSError):
+            data, sender = one.recvfrom(2048)
+            one.sendto(data, sender)
+
+
+def rtt(address: str, port: int, count: int) -> None:
+    """Round trips of datagrams, one at a time."""
+    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    one.connect((address, port))
+    one.settimeout(0.5)
+    took = []
+    for _ in range(count):
+        begin = time.perf_counter()
+        with contextlib.suppress(OSError):
+            one.send(bytes(64))
+            one.recv(2048)
+            took.append(time.perf_counter() - begin)
+        time.sleep(0.001)
+    print(json.dumps(took))
+
+
 def at(words: list[str]) -> None:
     """Waits until the moment that the last argument says, if there is one."""
     if len(words) > 4:
@@ -173,6 +204,10 @@ if __name__ == "__main__":
         sink(int(words[0]), float(words[1]), float(words[2]) if len(words) > 2 else 0.2)
     elif kind == "serve":
         serve(int(words[0]), float(words[1]))
+    elif kind == "echo":
+        echo(int(words[0]), float(words[1]))
+    elif kind == "rtt":
+        rtt(words[0], int(words[1]), int(words[2]))
     elif kind == "fetch":
         fetch(words[0], int(words[1]), int(words[2]), int(words[3]), float(words[4]))
     elif kind == "tcp":
