@@ -20,7 +20,7 @@ from gavotte.formats.inventory import Host, Inventory
 
 logger = logging.getLogger(__name__)
 
-PROTOCOL = 4
+PROTOCOL = 5
 """Must equal the agent's: grows with every incompatible change of `proto/`."""
 
 LEASE_S = 10.0
