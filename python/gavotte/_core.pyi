@@ -30,6 +30,7 @@ __all__ = [
     "Problem",
     "Ranks",
     "Simulated",
+    "SocketWatch",
     "build_profile",
     "captured",
     "column_quantile",
@@ -358,6 +359,7 @@ class SocketWatch:
     def without_datagrams(self) -> str | None:
         """Why UDP is not counted; None = it is."""
 
+@final
 class Exports:
     """What flow meters exported."""
 
