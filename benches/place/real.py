@@ -26,7 +26,7 @@ from gavotte.place import Worth, build_instance, decide, worth
 from gavotte.profile import profile
 from gavotte.simulate import replay_placement
 
-DATA = Path(os.environ.get("GAVOTTE_BENCH_DATA", "/work/shared/data"))
+DATA = Path(os.environ.get("GAVOTTE_BENCH_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 HOSTS, CORES = 16, 5.0
 METHODS = ("auto", "greedy", "round-robin", "min-machines", "random")
 LIMIT_S = 10.0

@@ -15,7 +15,7 @@ from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.app import read_app
 from gavotte.profile import profile
 
-REAL = Path("/work/shared/data/mpip-proxyapps")
+REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "mpip-proxyapps"
 
 
 def write(folder: Path, text: str) -> Path:
