@@ -141,6 +141,9 @@ def compare(cloud: Case, runs: dict[str, list[Run]], kind: str) -> None:
 def record(folder: Path, name: str, rows: list[list[str]], about: str, given: argparse.Namespace, **more: Any) -> None:
     """Writes the numbers as `bench-figures` reads them."""
     words = ["--case", *given.case, "--receivers", *map(str, given.receivers), "--mb", *(f"{mb:g}" for mb in given.mb)]
+    words += ["--mbit", f"{given.mbit:g}"] if given.mbit else []
+    if "racks" in given.case:
+        words += ["--line", f"{given.line:g}", "--train", str(given.train)]
     words += ["--runs", str(given.runs), "--ways", *given.ways]
     figure = {
         "title": "Broadcast",
