@@ -30,7 +30,8 @@ test-openstack: setup ## The OpenStack driver against real services, which the f
 test-kubernetes: setup ## The Kubernetes driver with a real cluster, whose pods run; the first call builds it for ten minutes; needs root
 	@GAVOTTE_KUBERNETES=real tools/kubernetes $(PYTHON) -m pytest -q tests/campaign/test_kubernetes.py
 
-test-spark: setup ## The recipe for Spark against real Spark, which the first call downloads (500 MB); needs Java
+test-spark: setup ## The recipe for Spark against real Spark, which the first call downloads (500 MB)
+	@command -v java >/dev/null || apt-get install -q -y --no-install-recommends default-jre-headless
 	@test -x target/spark/bin/pip || $(PYTHON) -m venv target/spark
 	@target/spark/bin/pip install --quiet --disable-pip-version-check pyspark==4.3.0
 	@GAVOTTE_SPARK=$(CURDIR)/target/spark/bin/python $(PYTHON) -m pytest -q tests/transfer/test_spark_in_lab.py
