@@ -50,3 +50,18 @@ def test_rates_that_no_path_has_are_refused(rate_bps: float, tmp_path: Path) -> 
     path.write_text(json.dumps(content))
     with pytest.raises(FormatError, match=r"rate_bps\[0\]\[1\]: is"):
         read_network(path)
+
+
+def test_a_network_without_matrices_has_no_pair_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "n.network.json"
+    hosts = [{"name": f"h{m}", "egress_bps": 1e9} for m in range(3)]
+    path.write_text(json.dumps({"format": FORMAT, "hosts": hosts, "price_usd_per_gb": [[None] * 3] * 3}))
+    network = read_network(path)
+    assert (network.rate_bps, network.latency_s, network.unknown_pairs) == ([], [], 0)
+    assert network.pair_bps(0, 1) is None
+    assert network.pair_latency_s(0, 1) is None
+    assert network.cautious() is network
+    assert not network.any_rate
+    assert network.of_hosts([2, 0]).rate_bps == []
+    assert network.to_numpy().shape == (3, 3)
+    assert [row["rate_bps"] for row in network.to_records()] == [None] * 6

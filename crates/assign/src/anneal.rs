@@ -307,10 +307,9 @@ impl<'a> Chain<'a> {
             }
             Some(Link::Egress(host) | Link::Ingress(host)) => host,
             Some(Link::Up(group) | Link::Down(group)) => {
-                let inside = problem.network.inside(group);
-                let start = self.rng.random_range(0..inside.len());
-                let mut hosts = (start..inside.len()).chain(0..start);
-                hosts.find(|&host| inside[host]).unwrap_or(0)
+                let members = problem.network.members(group);
+                let at = self.rng.random_range(0..members.len().max(1));
+                members.get(at).copied().unwrap_or(0)
             }
             None => 0,
         }

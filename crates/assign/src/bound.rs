@@ -116,18 +116,7 @@ impl Problem {
     /// The most that some hosts together can send to all others, or receive from them, in bit/s.
     pub(crate) fn most_of(&self, hosts: &[usize], direction: Direction) -> f64 {
         let most_of = |&m: &usize| {
-            let (mut near, mut far) = (0.0, 0.0);
-            for n in (0..self.capacity.len()).filter(|n| !hosts.contains(n)) {
-                let pair = match direction {
-                    Direction::Out => self.network.pair_rate(m, n),
-                    Direction::In => self.network.pair_rate(n, m),
-                };
-                *(if self.network.colocated(m, n) {
-                    &mut near
-                } else {
-                    &mut far
-                }) += pair.bps();
-            }
+            let (near, far) = self.reach_of(m, hosts, direction);
             let cap = match (self.network.sharing(), direction) {
                 (Sharing::Pipe, _) => BitsPerSec::UNLIMITED,
                 (_, Direction::Out) => self.network.hosts()[m].egress,
@@ -136,6 +125,33 @@ impl Problem {
             near + cap.bps().min(far)
         };
         hosts.iter().map(most_of).sum()
+    }
+
+    /// The rates of all pairs of `m` with hosts that are not among `hosts`, in bit/s: within its machine and beyond.
+    fn reach_of(&self, m: usize, hosts: &[usize], direction: Direction) -> (f64, f64) {
+        if !self.network.paired() {
+            let mates = hosts.iter().filter(|&&n| self.network.colocated(m, n)).count();
+            let crowd = self.network.crowd(m);
+            let any = |count: usize| if count > 0 { f64::INFINITY } else { 0.0 };
+            return (
+                any(crowd - mates),
+                any(self.capacity.len() - crowd - (hosts.len() - mates)),
+            );
+        }
+        let (mut near, mut far) = (0.0, 0.0);
+        for n in (0..self.capacity.len()).filter(|n| !hosts.contains(n)) {
+            let pair = match direction {
+                Direction::Out => self.network.pair_rate(m, n),
+                Direction::In => self.network.pair_rate(n, m),
+            };
+            let sum = if self.network.colocated(m, n) {
+                &mut near
+            } else {
+                &mut far
+            };
+            *sum += pair.bps();
+        }
+        (near, far)
     }
 }
 

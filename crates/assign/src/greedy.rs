@@ -69,6 +69,9 @@ impl<'a> Paths<'a> {
     fn new(problem: &'a Problem) -> Self {
         let count = problem.capacity.len();
         let fastest = |m: usize, near: bool| {
+            if !problem.network.paired() {
+                return f64::INFINITY;
+            }
             let others = (0..count).filter(|&n| n != m && problem.network.colocated(m, n) == near);
             others
                 .map(|n| problem.network.pair_rate(m, n).bps())
@@ -76,7 +79,7 @@ impl<'a> Paths<'a> {
         };
         Self {
             problem,
-            on_pair: vec![0; count * count],
+            on_pair: vec![0; if problem.network.paired() { count * count } else { 0 }],
             out_of: vec![0; count],
             up: vec![0; problem.network.groups().len()],
             down: vec![0; problem.network.groups().len()],
@@ -136,7 +139,8 @@ impl<'a> Paths<'a> {
             return pair;
         }
         if !network.capped(m, n) {
-            return share(pair, self.on_pair[m * network.hosts().len() + n]);
+            let others = self.on_pair.get(m * network.hosts().len() + n);
+            return share(pair, others.copied().unwrap_or(0));
         }
         let rate = pair.min(share(network.hosts()[m].egress.bps(), self.out_of[m]));
         if network.sharing() == Sharing::Hose {
@@ -164,7 +168,9 @@ impl<'a> Paths<'a> {
         if m == n {
             return;
         }
-        self.on_pair[m * self.problem.capacity.len() + n] += 1;
+        if let Some(count) = self.on_pair.get_mut(m * self.problem.capacity.len() + n) {
+            *count += 1;
+        }
         if !self.problem.network.colocated(m, n) {
             self.out_of[m] += 1;
             self.problem.network.left(m, n).for_each(|g| self.up[g] += 1);

@@ -62,9 +62,12 @@ impl Rates {
                 row[slots[link] as usize] = bytes;
             }
         }
-        let paired = slots[first_pair..].chunks(hosts);
+        let mut paired = vec![false; hosts];
+        for (paired, row) in paired.iter_mut().zip(slots[first_pair..].chunks(hosts)) {
+            *paired = row.iter().any(|&slot| slot != NO_SLOT);
+        }
         Self {
-            paired: paired.map(|row| row.iter().any(|&slot| slot != NO_SLOT)).collect(),
+            paired,
             machines: network.hosts().iter().map(|host| host.machine).collect(),
             first_pair,
             bps: links

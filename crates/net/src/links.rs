@@ -30,12 +30,14 @@ impl Network {
     /// Calls `visit` with each link that traffic from host `m` to host `n` loads.
     ///
     /// Within a host there is none. Between hosts of one machine there is the pair alone, since that traffic reaches
-    /// neither the caps nor the switches.
+    /// neither the caps nor the switches. Pairs are no links where none has a rate.
     pub fn for_each_link(&self, m: usize, n: usize, mut visit: impl FnMut(Link)) {
         if m == n {
             return;
         }
-        visit(Link::Pair { source: m, target: n });
+        if self.paired() {
+            visit(Link::Pair { source: m, target: n });
+        }
         if !self.capped(m, n) {
             return;
         }
@@ -68,7 +70,7 @@ impl Network {
 
     /// The groups around `m` that do not hold `n`.
     pub fn left(&self, m: usize, n: usize) -> impl Iterator<Item = usize> + '_ {
-        let outside = move |&group: &usize| !self.inside(group)[n];
+        let outside = move |&group: &usize| !self.holds(group, n);
         self.around[m].iter().copied().filter(outside)
     }
 
@@ -97,7 +99,8 @@ impl Network {
 
     /// How many links there are: indices of [`Network::link_index`] are below this.
     pub fn link_count(&self) -> usize {
-        self.first_pair() + self.hosts().len() * self.hosts().len()
+        let pairs = self.hosts().len() * self.hosts().len();
+        self.first_pair() + if self.paired() { pairs } else { 0 }
     }
 
     /// A number for each link: egresses, ingresses, up links, down links, and then pairs, by source.

@@ -1,5 +1,6 @@
 //! A network as it was measured: pair rates, latencies, host caps and shared groups.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -73,7 +74,7 @@ impl fmt::Display for Sharing {
 pub struct NetworkParts {
     /// Hosts, N of them.
     pub hosts: Vec<Host>,
-    /// N x N rates in bit/s; infinite = unlimited, NaN = unknown.
+    /// N x N rates in bit/s; infinite = unlimited, NaN = unknown. Empty = no pair has one, only caps and groups limit.
     pub rate_bps: Vec<f64>,
     /// N x N one-way latencies in seconds; NaN = unknown. Empty = none known.
     pub latency_s: Vec<f64>,
@@ -91,8 +92,10 @@ pub struct Network {
     pub(crate) parts: NetworkParts,
     /// By host: the groups around it, ascending.
     pub(crate) around: Vec<Vec<usize>>,
-    /// `inside[g][m]`: host `m` is in group `g` or in a group below it.
-    inside: Vec<Vec<bool>>,
+    /// By group: its hosts and those of the groups below it, ascending.
+    members: Vec<Vec<usize>>,
+    /// By host: how many hosts its machine has, itself included.
+    crowd: Vec<usize>,
 }
 
 impl Network {
@@ -105,35 +108,44 @@ impl Network {
         if count == 0 {
             return Err(NetworkError::NoHosts);
         }
-        check_length("the rate matrix", parts.rate_bps.len(), count * count)?;
-        if !parts.latency_s.is_empty() {
-            check_length("the latency matrix", parts.latency_s.len(), count * count)?;
+        for (what, matrix) in [
+            ("the rate matrix", &parts.rate_bps),
+            ("the latency matrix", &parts.latency_s),
+        ] {
+            if !matrix.is_empty() {
+                check_length(what, matrix.len(), count * count)?;
+            }
         }
         let of = |what: &'static str, m: usize, n: usize| {
             let (source, target) = (&parts.hosts[m].name, &parts.hosts[n].name);
             move || format!("the {what} from `{source}` to `{target}`")
         };
-        for (m, n) in (0..count * count)
-            .map(|at| (at / count, at % count))
-            .filter(|(m, n)| m != n)
-        {
-            let bps = parts.rate_bps[m * count + n];
-            let fine = bps.is_nan() || bps > 0.0;
-            check_value(
-                of("rate", m, n),
-                bps,
-                fine,
-                "above zero bit/s (infinity means unlimited)",
-            )?;
-            let seconds = parts.latency_s.get(m * count + n).copied().unwrap_or(f64::NAN);
+        let between = |at: usize| Some((at / count, at % count)).filter(|(m, n)| m != n);
+        for (at, &bps) in parts.rate_bps.iter().enumerate() {
+            let Some((m, n)) = between(at) else { continue };
+            let (fine, rule) = (bps.is_nan() || bps > 0.0, "above zero bit/s (infinity means unlimited)");
+            check_value(of("rate", m, n), bps, fine, rule)?;
+        }
+        for (at, &seconds) in parts.latency_s.iter().enumerate() {
+            let Some((m, n)) = between(at) else { continue };
             let fine = seconds.is_nan() || (0.0..f64::INFINITY).contains(&seconds);
             check_value(of("latency", m, n), seconds, fine, "from zero seconds, and finite")?;
         }
-        let inside = insides(count, &parts.groups)?;
-        let around = |m: usize| (0..inside.len()).filter(|&group| inside[group][m]).collect();
+        let around = groups_around(count, &parts.groups)?;
+        let mut members = vec![Vec::new(); parts.groups.len()];
+        for (host, groups) in around.iter().enumerate() {
+            for &group in groups {
+                members[group].push(host);
+            }
+        }
+        let mut sizes: HashMap<usize, usize> = HashMap::new();
+        for host in &parts.hosts {
+            *sizes.entry(host.machine).or_default() += 1;
+        }
         Ok(Self {
-            around: (0..count).map(around).collect(),
-            inside,
+            crowd: parts.hosts.iter().map(|host| sizes[&host.machine]).collect(),
+            around,
+            members,
             parts,
         })
     }
@@ -153,9 +165,24 @@ impl Network {
         self.parts.sharing
     }
 
-    /// By host, whether it is in this group or in a group below it.
-    pub fn inside(&self, group: usize) -> &[bool] {
-        &self.inside[group]
+    /// The hosts of a group and of those below it, ascending.
+    pub fn members(&self, group: usize) -> &[usize] {
+        &self.members[group]
+    }
+
+    /// Whether a host is in a group or in one below it.
+    pub fn holds(&self, group: usize, host: usize) -> bool {
+        self.around[host].contains(&group)
+    }
+
+    /// How many hosts a host's machine has, itself included.
+    pub fn crowd(&self, host: usize) -> usize {
+        self.crowd[host]
+    }
+
+    /// Whether pairs may have rates of their own. Where none has, there is no matrix and no link of a pair.
+    pub fn paired(&self) -> bool {
+        !self.parts.rate_bps.is_empty()
     }
 
     /// Whether `m` and `n` are one host, or two on one physical machine.
@@ -168,7 +195,8 @@ impl Network {
         if m == n {
             return Some(BitsPerSec::UNLIMITED);
         }
-        BitsPerSec::new(self.parts.rate_bps[m * self.parts.hosts.len() + n])
+        let known = self.parts.rate_bps.get(m * self.parts.hosts.len() + n);
+        known.and_then(|&bps| BitsPerSec::new(bps))
     }
 
     /// As [`Network::known_rate`]; an unknown rate counts as no limit.
@@ -186,9 +214,9 @@ impl Network {
     }
 }
 
-/// Members of each group with those of the groups below it.
-fn insides(hosts: usize, groups: &[Group]) -> Result<Vec<Vec<bool>>, NetworkError> {
-    let mut inside = vec![vec![false; hosts]; groups.len()];
+/// By host: the groups that hold it or a group of which holds it, ascending.
+fn groups_around(hosts: usize, groups: &[Group]) -> Result<Vec<Vec<usize>>, NetworkError> {
+    let mut around = vec![Vec::new(); hosts];
     for (start, group) in groups.iter().enumerate() {
         for &member in &group.members {
             check_index(|| format!("a member of group `{}`", group.name), member, hosts)?;
@@ -196,7 +224,9 @@ fn insides(hosts: usize, groups: &[Group]) -> Result<Vec<Vec<bool>>, NetworkErro
         let mut above = Some(start);
         for _ in 0..groups.len() {
             let Some(at) = above else { break };
-            group.members.iter().for_each(|&member| inside[at][member] = true);
+            for &member in &group.members {
+                around[member].push(at);
+            }
             above = groups[at].parent;
             let what = || format!("the parent of group `{}`", groups[at].name);
             above.map_or(Ok(()), |parent| check_index(what, parent, groups.len()))?;
@@ -205,5 +235,9 @@ fn insides(hosts: usize, groups: &[Group]) -> Result<Vec<Vec<bool>>, NetworkErro
             return Err(NetworkError::GroupCircle(group.name.clone()));
         }
     }
-    Ok(inside)
+    for groups in &mut around {
+        groups.sort_unstable();
+        groups.dedup();
+    }
+    Ok(around)
 }

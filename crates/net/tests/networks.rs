@@ -67,6 +67,29 @@ fn links_and_their_numbers_match() {
 }
 
 #[test]
+fn without_a_matrix_only_caps_and_groups_are_links() {
+    let network = Network::new(NetworkParts {
+        rate_bps: Vec::new(),
+        ..parts()
+    })
+    .expect("sound");
+    let mut names = Vec::new();
+    network.for_each_link(0, 3, |link| names.push(network.link_name(link)));
+    assert_eq!(
+        names,
+        ["egress of vm0", "up link of rack0", "up link of row0", "ingress of vm3"]
+    );
+    network.for_each_link(0, 1, |link| panic!("{link:?} within a machine"));
+    assert_eq!((network.link_count(), network.paired()), (network.first_pair(), false));
+    assert_eq!(network.known_rate(0, 3), None);
+    assert_eq!(
+        (network.members(2), network.holds(2, 2), network.holds(1, 0)),
+        (&[0, 1, 2][..], true, false)
+    );
+    assert_eq!((network.crowd(0), network.crowd(3)), (2, 1));
+}
+
+#[test]
 fn a_pair_as_fast_as_a_cap_never_decides() {
     let mut parts = parts();
     (parts.rate_bps[3], parts.rate_bps[2], parts.rate_bps[4]) = (MBIT, 2.0 * MBIT, f64::NAN);

@@ -117,8 +117,7 @@ impl Network {
 
     /// The hosts of a group and of those below it.
     fn inside(&self, group: usize) -> Vec<usize> {
-        let inside = self.0.inside(group);
-        (0..inside.len()).filter(|&host| inside[host]).collect()
+        self.0.members(group).to_vec()
     }
 
     /// The links between two hosts.
@@ -143,7 +142,8 @@ impl Network {
 impl Network {
     fn deciding_links(&self) -> impl Iterator<Item = Link> + '_ {
         let (hosts, groups) = (self.0.hosts().len(), self.0.groups().len());
-        let pairs = (0..hosts * hosts).map(move |at| Link::Pair {
+        let paired = if self.0.paired() { hosts * hosts } else { 0 };
+        let pairs = (0..paired).map(move |at| Link::Pair {
             source: at / hosts,
             target: at % hosts,
         });

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -102,7 +102,7 @@ def unknown_host(name: str, known: Iterable[str], where: str) -> GavotteError:
     return GavotteError(f"{where} has no host `{name}`", hint=meant(name, known))
 
 
-def check_known(name: str, known: Iterable[str], *, field: str, what: str) -> None:
+def check_known(name: str, known: Collection[str], *, field: str, what: str) -> None:
     """Refuses a reference to something that the file does not define.
 
     Args:
@@ -111,8 +111,8 @@ def check_known(name: str, known: Iterable[str], *, field: str, what: str) -> No
         field: where the reference stands.
         what: what it should name, for the message.
     """
-    names = list(known)
-    if name not in names:
+    if name not in known:
+        names = list(known)
         raise problem(f"`{name}` is no {what}", meant(name, names) if names else f"add a {what}", field=field)
 
 

@@ -113,11 +113,13 @@ UNKNOWN_SHARE = 0.5
 """Of the slowest known rate: what is planned with for a pair of unknown rate, so that any other is better."""
 
 MATRICES = ("rate_bps", "latency_s", "rate_low_bps", "price_usd_per_gb", "excess", "doubt", "cross")
-"""Keys of a Network with one row and one column a host; all but the first two may be empty."""
+"""Keys of a Network with one row and one column a host; each may be empty."""
 
 
 class Network(Emitted, Tabular):
-    """The whole belief. Matrices are N x N in the order of `hosts`; all but the first two may be empty.
+    """The whole belief. Matrices are N x N in the order of `hosts`, or empty: then no pair has such a value.
+
+    Without `rate_bps`, hosts' caps and groups are all that limits, and memory grows with hosts, not with pairs.
 
     `rate_low_bps` holds the lower ends of the intervals of `rate_bps` (None = as sure as can be),
     `price_usd_per_gb` what 10^9 bytes from a host to another cost (None = nothing), `excess` the slow-down
@@ -132,8 +134,8 @@ class Network(Emitted, Tabular):
 
     format: Literal["gavotte/network/1"]
     hosts: Annotated[list[Host], Field(min_length=1, max_length=MOST_HOSTS)]
-    rate_bps: list[list[RateBps | None]]
-    latency_s: list[list[Seconds | None]]
+    rate_bps: list[list[RateBps | None]] = []
+    latency_s: list[list[Seconds | None]] = []
     groups: list[Group] = []
     sharing: Sharing = "hose"
     verdicts: list[LinkVerdict] = []
@@ -153,7 +155,7 @@ class Network(Emitted, Tabular):
         size = len(self.hosts)
         for key in MATRICES:
             matrix: Sequence[Sequence[float | str | None]] = getattr(self, key)
-            if not matrix and key not in MATRICES[:2]:
+            if not matrix:
                 continue
             if len(matrix) != size:
                 raise problem(f"has {len(matrix)} rows for {size} hosts", "give one row a host", field=key)
@@ -163,19 +165,27 @@ class Network(Emitted, Tabular):
                         f"has {len(row)} entries for {size} hosts", "give one entry a host", field=f"{key}[{i}]"
                     )
         names = {h.name for h in self.hosts}
+        known = {g.name for g in self.groups}
         check_unique("groups", [g.name for g in self.groups], field="name")
         for i, group in enumerate(self.groups):
             for j, member in enumerate(group.members):
                 check_known(member, names, field=f"groups[{i}].members[{j}]", what="host")
             if group.parent is not None:
-                known = {g.name for g in self.groups}
                 check_known(group.parent, known, field=f"groups[{i}].parent", what="group")
         check_tree("groups", {g.name: g.parent for g in self.groups}, single_root=False)
         return self
 
+    def pair_bps(self, source: int, target: int) -> float | None:
+        """The rate of a pair; None = unknown, or no pair has one."""
+        return self.rate_bps[source][target] if self.rate_bps else None
+
+    def pair_latency_s(self, source: int, target: int) -> float | None:
+        """The latency of a pair, one way; None = unknown."""
+        return self.latency_s[source][target] if self.latency_s else None
+
     def undisturbed_bps(self, source: int, target: int) -> float | None:
         """The rate of a pair while nothing slows it down: `rate_bps` x (1 + `excess`); None = unlimited or unknown."""
-        rate_bps = self.rate_bps[source][target]
+        rate_bps = self.pair_bps(source, target)
         excess = self.excess[source][target] if self.excess else None
         return rate_bps if rate_bps is None or excess is None else rate_bps * (1 + excess)
 
@@ -270,7 +280,7 @@ class Network(Emitted, Tabular):
     def to_records(self) -> list[dict[str, Any]]:
         """One row a pair of hosts: source, target, rate_bps, latency_s; None = unlimited or unknown."""
         return [
-            {"source": s, "target": t, "rate_bps": self.rate_bps[i][j], "latency_s": self.latency_s[i][j]}
+            {"source": s, "target": t, "rate_bps": self.pair_bps(i, j), "latency_s": self.pair_latency_s(i, j)}
             for i, s in enumerate(self.names)
             for j, t in enumerate(self.names)
             if i != j

@@ -91,10 +91,11 @@ def on_hosts(guarantee: Guarantee, assignment: Mapping[str, str]) -> Guarantee:
 
 def _links(network: Network) -> Iterator[tuple[str, str, list[str], float]]:
     """Each limited link in words, its direction, the hosts that it serves, and its rate in goodput."""
-    names = network.names
+    names, rows = network.names, network.rate_bps
     for m, host in enumerate(network.hosts):
-        out = [(rate, f"path from {host.name} to {names[n]}") for n, rate in enumerate(network.rate_bps[m]) if n != m]
-        into = [(row[m], f"path from {names[n]} to {host.name}") for n, row in enumerate(network.rate_bps) if n != m]
+        row = rows[m] if rows else []
+        out = [(rate, f"path from {host.name} to {names[n]}") for n, rate in enumerate(row) if n != m]
+        into = [(each[m], f"path from {names[n]} to {host.name}") for n, each in enumerate(rows) if n != m]
         for way, cap_bps, paths in (("egress", host.egress_bps, out), ("ingress", host.ingress_bps, into)):
             known = [(rate, link) for rate, link in [(cap_bps, f"{way} of {host.name}"), *paths] if rate is not None]
             if known:

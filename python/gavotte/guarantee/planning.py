@@ -99,7 +99,7 @@ def _links(guarantee: Guarantee, network: Network) -> Iterator[tuple[str, float 
     for source in guarantee.hosts:
         for target in guarantee.hosts:
             if source != target:
-                rate_bps = network.rate_bps[index[source]][index[target]]
+                rate_bps = network.pair_bps(index[source], index[target])
                 lower_bps = min(alone["egress", source], alone["ingress", target])
                 yield f"path from {source} to {target}", rate_bps, lower_bps, {source, target}
 

@@ -313,7 +313,7 @@ def _rates(network: Network, names: Sequence[str]) -> dict[Pair, float]:
         (i, j): rate_bps
         for i, a in enumerate(names)
         for j, b in enumerate(names)
-        if i != j and a in at and b in at and (rate_bps := network.rate_bps[at[a]][at[b]])
+        if i != j and a in at and b in at and (rate_bps := network.pair_bps(at[a], at[b]))
     }
 
 

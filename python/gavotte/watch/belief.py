@@ -30,7 +30,7 @@ def expected_times(network: Network) -> dict[Edge, float]:
     """
     names = network.names
     return {
-        (names[i], names[j]): (network.latency_s[i][j] or 0.0) + 8 * MESSAGE_BYTES / rate_bps
+        (names[i], names[j]): (network.pair_latency_s(i, j) or 0.0) + 8 * MESSAGE_BYTES / rate_bps
         for i in range(len(names))
         for j in range(len(names))
         if i != j and (rate_bps := network.undisturbed_bps(i, j)) is not None
@@ -56,7 +56,7 @@ def renewed(network: Network, event: Event) -> Network:
         if move.source not in at or move.target not in at:
             continue
         i, j = at[move.source], at[move.target]
-        transfer_s = move.after_s - (network.latency_s[i][j] or 0.0)
+        transfer_s = move.after_s - (network.pair_latency_s(i, j) or 0.0)
         if transfer_s > 0:
             # What moved is the undisturbed time; the expected excess is a share of it, and stays.
             excess = (network.excess[i][j] or 0.0) if network.excess else 0.0

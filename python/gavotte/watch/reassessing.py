@@ -135,7 +135,7 @@ def _migration_s(
             source, target = before[key], after[key]
             if source == target or key in lost:
                 continue
-            rate_bps = network.rate_bps[at[source]][at[target]]
+            rate_bps = network.pair_bps(at[source], at[target])
             seconds = 8 * task.memory_bytes / rate_bps if rate_bps else math.inf
             out[source] += seconds
             into[target] += seconds

@@ -43,7 +43,7 @@ def foreseen(names: Sequence[str], known: Network | None = None) -> History:
         group = {name: g.name for g in sorted(known.groups, key=lambda g: -len(g.members)) for name in g.members}
         for (i, a), (j, b) in permutations(enumerate(names), 2):
             if a in at and b in at:
-                rate_bps[i, j] = known.rate_bps[at[a]][at[b]] or ASSUMED_RATE_BPS
+                rate_bps[i, j] = known.pair_bps(at[a], at[b]) or ASSUMED_RATE_BPS
                 if machine[a] is not None and machine[a] == machine[b]:
                     hops[i, j] = MACHINE_HOPS
                 elif a in group and group[a] == group.get(b):
