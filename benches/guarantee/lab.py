@@ -11,13 +11,14 @@ import argparse
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median, quantiles, stdev
 
 from benches.guarantee.figure import Table
-from benches.guarantee.stage import LINK_BPS, PROTECTIONS, TRAFFIC, Flow, Seen, Stand, stand
+from benches.guarantee.stage import LINK_BPS, PROTECTIONS, START_S, TRAFFIC, Flow, Seen, Stand, stand
 from benches.machine import machine
 
 from gavotte import lab
@@ -100,8 +101,8 @@ def e1(asked: Asked) -> None:
 
 def cost(seen: Sequence[Seen], pairs: int) -> list[str]:
     """E8: processor time per 100 pairs, and what agents say to each other; reverse pairs of acknowledgements not counted."""
-    cores = [100 * one.cpu_s / one.seconds / pairs * 100 for one in seen]
-    control = [8 * one.control_bytes / one.seconds for one in seen]
+    cores = [100 * one.cost()[0] / one.seconds / pairs * 100 for one in seen]
+    control = [8 * one.cost()[1] / one.seconds for one in seen]
     met = mean(cores) < 1.0 and mean(control) < 0.001 * LINK_BPS
     return [
         spread(cores, 1.0),
@@ -109,6 +110,41 @@ def cost(seen: Sequence[Seen], pairs: int) -> list[str]:
         f"{mean(control) / pairs / 1e3:.1f}",
         verdict(met=met),
     ]
+
+
+PAIRS = 100
+
+
+def e8(asked: Asked) -> None:
+    """What 100 pairs cost: the agent of a host that sends to 100 others, and of one that receives from 100; < 1 % of a core."""
+    table = Table(
+        "elasticswitch-lab-e8",
+        f"What {PAIRS} pairs of one host cost, one TCP each, 90 Mbit/s together",
+        ["host, protection", "its agent, % of a core", "all agents' words, % of the link", "all, Mbit/s", "goal"],
+        {"kind": "bars", "columns": [1], "unit": "% of a core"},
+    )
+    crowd = [f"y{number}" for number in range(PAIRS)]
+    for role, senders, receivers in (("sender", ["x"], crowd), ("receiver", crowd, ["z"])):
+        one = "x" if role == "sender" else "z"
+        with stand(senders, receivers) as place:
+            flows = [Flow(source, target) for source in senders for target in receivers]
+            hoses = dict.fromkeys(crowd, 0.9 * LINK_BPS / PAIRS) | {one: 0.9 * LINK_BPS}
+            for protection in asked.protections:
+                if protection not in ("loss", "ecn"):
+                    continue
+                with place.protected(protection, hoses):
+                    seen = [place.run(flows, asked.seconds, guarded=True) for _ in range(asked.runs)]
+                cores = [100 * run.cost([one])[0] / run.seconds for run in seen]
+                said = mean(8 * run.cost()[1] / run.seconds for run in seen) / LINK_BPS
+                carried = [sum(map(run.mean, receivers)) for run in seen]
+                met = mean(cores) < 1.0 and said < 0.001
+                cells = [spread(cores, 1.0), f"{100 * said:.2f}", spread(carried), verdict(met=met)]
+                table.row(f"{role}, `{protection}`", *cells)
+    asked.keep(table)
+
+
+LOADS = (0.0, 20e6, 45e6, 80e6, 120e6)
+"""UDP offered beside TCP, bit/s."""
 
 
 def e2(asked: Asked) -> None:
@@ -121,7 +157,7 @@ def e2(asked: Asked) -> None:
     )
     with stand(["x", "y0"]) as place:
         for protection in asked.protections:
-            for load in (0.0, 20e6, 45e6, 80e6, 120e6):
+            for load in LOADS:
                 flows = [Flow("x", "z"), *([Flow("y0", "t", bps=load)] if load else [])]
                 with place.protected(protection, dict.fromkeys(["x", "y0", "z", "t"], 45e6)):
                     seen = [place.run(flows, asked.seconds, guarded=protection != "none") for _ in range(asked.runs)]
@@ -230,13 +266,17 @@ def fetches(place: Stand, crowd: Sequence[str], seconds: float) -> list[float]:
     return [float(each) for each in json.loads(told.stdout)]
 
 
+SETTING_UP, PACKETS = 200, 2000
+"""Datagrams there and back: the first ones set up the pair and do not count."""
+
+
 def delay(asked: Asked) -> None:
-    """What the data path adds to a packet: datagrams between idle hosts and back, with guarantees and without; goal < 2 us."""
+    """What the data path adds: datagrams between idle hosts and back, one by one and with pauses; goal < 2 us."""
     table = Table(
         "elasticswitch-lab-delay",
         "Round trip between idle hosts",
-        ["protection", "median of 2000, us", "p99, us"],
-        {"kind": "bars", "columns": [1], "unit": "us"},
+        ["protection", "back to back: median, us", "p99, us", "1 ms apart: median, us", "p99, us"],
+        {"kind": "bars", "columns": [1, 3], "unit": "us"},
     )
     with stand(["x", "y0"]) as place:
         for protection in asked.protections:
@@ -245,17 +285,51 @@ def delay(asked: Asked) -> None:
                 server = place.session.exec("z", [*python, "echo", port, "60"], stdout=subprocess.PIPE, text=True)
                 assert server.stdout is not None
                 server.stdout.readline()
-                words = [*python, "rtt", place.address["z"], port, "2200"]
-                said = place.session.run("x", words, capture_output=True, text=True).stdout
+                cells = []
+                for gap_s in (0.0, 0.001):
+                    words = [*python, "rtt", place.address["z"], port, str(SETTING_UP + PACKETS), str(gap_s)]
+                    said = place.session.run("x", words, capture_output=True, text=True).stdout
+                    times = [1e6 * float(each) for each in json.loads(said)[SETTING_UP:]]
+                    cells += [f"{median(times):.1f}", f"{quantiles(times, n=100)[-1]:.0f}"]
                 server.kill()
                 server.wait()
-            # The first ones set up the pair.
-            times = [1e6 * float(each) for each in json.loads(said)[200:]]
-            table.row(f"`{protection}`", f"{median(times):.0f}", f"{quantiles(times, n=100)[-1]:.0f}")
+            table.row(f"`{protection}`", *cells)
     asked.keep(table)
 
 
-EXPERIMENTS: dict[str, Callable[[Asked], None]] = {"e1": e1, "e2": e2, "e3": e3, "e7": e7, "delay": delay}
+UP_S, UP_HOST_S = 3.0, 0.12
+"""What a lab takes to stand and go, in all and by host."""
+KEEP_S, KEEP_HOST_S = 0.6, 0.03
+"""What guarantees take to be applied and cleared."""
+RUN_S, RUN_HOST_S = 1.5, 0.01
+"""What a run takes beyond its seconds, and the start of its senders."""
+
+
+def takes_s(asked: Asked, hosts: int, flows: int, cases: int, seconds: float | None = None) -> float:
+    """How long an experiment will take, seconds: `cases` in one lab, each with all runs."""
+    run_s = (asked.seconds + 2 * START_S * flows if seconds is None else seconds) + RUN_S + RUN_HOST_S * hosts
+    return UP_S + UP_HOST_S * hosts + cases * (KEEP_S + KEEP_HOST_S * hosts + asked.runs * run_s)
+
+
+def estimate_s(asked: Asked, name: str) -> float:
+    """How long one experiment will take on an idle machine, seconds."""
+    kinds = len(asked.protections)
+    match name:
+        case "e1":
+            return sum(takes_s(asked, size + 3, size + 1, kinds) for size in asked.senders)
+        case "e2":
+            return takes_s(asked, 4, 2, len(LOADS) * kinds)
+        case "e3":
+            return takes_s(asked, 4, 2, len(PAPER) * kinds)
+        case "e7":
+            return takes_s(asked, CROWD + 3, CROWD + 1, 2 * kinds, asked.seconds / 2 + FETCHES * 0.1)
+        case "e8":
+            return 2 * takes_s(asked, PAIRS + 1, PAIRS, len({"loss", "ecn"} & set(asked.protections)))
+        case _:
+            return UP_S + kinds * 5.0
+
+
+EXPERIMENTS: dict[str, Callable[[Asked], None]] = {"e1": e1, "e2": e2, "e3": e3, "e7": e7, "e8": e8, "delay": delay}
 
 
 def main(words: Sequence[str]) -> None:
@@ -275,5 +349,12 @@ def main(words: Sequence[str]) -> None:
     only = chosen.pop("only")
     asked = Asked(**chosen)
     print(f"{machine()}; {asked.runs} runs of {asked.seconds:g} s; TCP CUBIC, set on each socket; no random choices")
+    expected_s = {name: estimate_s(asked, name) for name in only}
+    parts = ", ".join(f"{name} {seconds / 60:.1f}" for name, seconds in expected_s.items())
+    print(f"about {sum(expected_s.values()) / 60:.0f} minutes: {parts}", flush=True)
     for name in only:
+        began = time.monotonic()
         EXPERIMENTS[name](asked)
+        print(
+            f"{name}: {(time.monotonic() - began) / 60:.1f} minutes, expected {expected_s[name] / 60:.1f}", flush=True
+        )

@@ -54,16 +54,23 @@ class Flow:
 
 @dataclass(frozen=True)
 class Seen:
-    """What arrived in a run, bit/s on the wire, a mean and a list of windows for each target."""
+    """What arrived in a run, bit/s on the wire, as a list of windows for each target.
+
+    `costs` has, of each host, what its agent took of a processor, in seconds, and the bytes that it said to others.
+    """
 
     windows: Mapping[str, list[float]]
-    cpu_s: float
-    control_bytes: int
+    costs: Mapping[str, tuple[float, int]]
     seconds: float
 
     def mean(self, target: str) -> float:
         """After warming up."""
         return mean(self.windows[target]) if self.windows[target] else 0.0
+
+    def cost(self, hosts: Sequence[str] | None = None) -> tuple[float, int]:
+        """Of some hosts together, or of all."""
+        own = [cost for host, cost in self.costs.items() if hosts is None or host in hosts]
+        return sum(cpu_s for cpu_s, _ in own), sum(said for _, said in own)
 
 
 def _ready(process: subprocess.Popen[str]) -> None:
@@ -132,7 +139,10 @@ class Stand:
         port = str(self.next_port())
         sinks = {
             host: self.session.exec(
-                host, [*python, "sink", port, str(seconds + lead_s + 1), str(BIN_S)], stdout=subprocess.PIPE, text=True
+                host,
+                [*python, "sink", port, str(seconds + 2 * lead_s + 1), str(BIN_S)],
+                stdout=subprocess.PIPE,
+                text=True,
             )
             for host in self.receivers
         }
@@ -159,17 +169,16 @@ class Stand:
             scale = 8 * WIRE[kinds.get(host, "tcp")] / BIN_S
             first, last = (math.ceil((at + offset - told["begin"]) / BIN_S) for offset in (WARM_S, seconds - 0.5))
             windows[host] = [scale * count for count in bins[first:last]]
-        cpu_s = control = 0.0
+        costs = {}
         if before and after:
-            cpu_s = sum(host.cpu_s for host in after.hosts) - sum(host.cpu_s for host in before.hosts)
-            control = sum(h.control_bytes for h in after.hosts) - sum(h.control_bytes for h in before.hosts)
-        return Seen(windows, cpu_s, int(control), elapsed)
+            for was, now in zip(before.hosts, after.hosts, strict=True):
+                costs[now.host] = now.cpu_s - was.cpu_s, now.control_bytes - was.control_bytes
+        return Seen(windows, costs, elapsed)
 
 
 @contextmanager
-def stand(senders: Sequence[str], *, edge: bool = False) -> Iterator[Stand]:
-    """A lab with receivers z and t; `edge`: both on one machine, whose link is the full one, not that of the senders."""
-    receivers = ["z", "t"]
+def stand(senders: Sequence[str], receivers: Sequence[str] = ("z", "t"), *, edge: bool = False) -> Iterator[Stand]:
+    """A lab; `edge`: all receivers are on one machine, whose link is the full one, not that of the senders."""
     hosts = [{"name": name, "switch": "left"} for name in senders]
     hosts += [{"name": name, "machine": "pm"} if edge else {"name": name, "switch": "right"} for name in receivers]
     left = {"name": "left", "parent": "core"} | ({} if edge else {"up": rate(LINK_BPS)})

@@ -6,7 +6,7 @@
     traffic.py serve PORT SECONDS                  answers each connection's 8 bytes, a length, with so many
     traffic.py fetch ADDRESS PORT COUNT BYTES GAP  asks so often, on a connection each; prints each time in seconds
     traffic.py echo PORT SECONDS                   sends datagrams back
-    traffic.py rtt ADDRESS PORT COUNT              one datagram after the other there and back; prints seconds
+    traffic.py rtt ADDRESS PORT COUNT GAP          one datagram after the other there and back; prints seconds
 
 AT is a moment of the monotonic clock. It needs nothing but Python's own library: a host starts dozens of them.
 """
@@ -176,7 +176,7 @@ def echo(port: int, seconds: float) -> None:
             one.sendto(data, sender)
 
 
-def rtt(address: str, port: int, count: int) -> None:
+def rtt(address: str, port: int, count: int, gap_s: float) -> None:
     """Round trips of datagrams, one at a time."""
     one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     one.connect((address, port))
@@ -188,7 +188,8 @@ def rtt(address: str, port: int, count: int) -> None:
             one.send(bytes(64))
             one.recv(2048)
             took.append(time.perf_counter() - begin)
-        time.sleep(0.001)
+        if gap_s:
+            time.sleep(gap_s)
     print(json.dumps(took))
 
 
@@ -207,7 +208,7 @@ if __name__ == "__main__":
     elif kind == "echo":
         echo(int(words[0]), float(words[1]))
     elif kind == "rtt":
-        rtt(words[0], int(words[1]), int(words[2]))
+        rtt(words[0], int(words[1]), int(words[2]), float(words[3]))
     elif kind == "fetch":
         fetch(words[0], int(words[1]), int(words[2]), int(words[3]), float(words[4]))
     elif kind == "tcp":

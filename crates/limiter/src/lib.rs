@@ -5,7 +5,8 @@
 //! - A [`Partitioner`] stands at each end of every hose. It divides the hose guarantee among the pairs that are active
 //!   ([`Partitioner::partition`]) and exchanges [`Offer`]s with the other ends. The guarantee of a pair is the lower of
 //!   the shares of its two ends.
-//! - An [`Arrivals`] stands at each receiving host and tells what its pairs lost or had marked.
+//! - An [`Arrivals`] stands at each receiving host and tells what its pairs lost or had marked; a [`Delay`] for each
+//!   pair there says how long its packets wait, which stands for marks where nothing marks.
 //! - An [`Allocator`] stands at the sending end of each pair. From what arrived it says how fast the pair may send:
 //!   never less than its guarantee, and more while nothing is congested.
 //! - [`divide`] shares the guarantee of a tenant among its hosts.
@@ -42,6 +43,7 @@
 
 mod allocate;
 mod arrivals;
+mod delay;
 mod fill;
 mod parameters;
 mod partition;
@@ -49,6 +51,7 @@ mod tenant;
 
 pub use allocate::{Allocator, Feedback, Held};
 pub use arrivals::{Arrivals, Counts};
+pub use delay::Delay;
 pub use parameters::{Allocation, Parameters, Partition};
 pub use partition::{End, Offer, Partitioner, Share};
 pub use tenant::{Need, divide};

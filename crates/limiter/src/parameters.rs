@@ -63,6 +63,7 @@ impl Parameters {
             "time_scalar" => &mut allocation.time_scalar,
             "loss_decrease" => &mut allocation.loss_decrease,
             "mark_decrease" => &mut allocation.mark_decrease,
+            "delay_most_s" => &mut allocation.delay_most_s,
             "deaf_periods" => &mut allocation.deaf_periods,
             "hold_per_loss" => &mut allocation.hold_per_loss,
             "hold_per_mark" => &mut allocation.hold_per_mark,
@@ -98,6 +99,7 @@ impl Parameters {
         "time_scalar",
         "loss_decrease",
         "mark_decrease",
+        "delay_most_s",
         "deaf_periods",
         "hold_per_loss",
         "hold_per_mark",
@@ -182,6 +184,9 @@ pub struct Allocation {
     pub loss_decrease: f64,
     /// On marks a pair falls by this share of its rate times the share of its bytes that were marked. Inferred.
     pub mark_decrease: f64,
+    /// Packets that wait for longer in the network count as marked, all of them from twice as long on: drops tell of a deep
+    /// queue seconds too late. Own; 0 = off, as in the paper and where queues mark.
+    pub delay_most_s: f64,
     /// For so many periods after a fall, marks and drops are of packets that were sent before, and the pair neither falls by
     /// them nor grows. Own; 0 in the paper.
     pub deaf_periods: f64,
@@ -222,6 +227,7 @@ impl Default for Allocation {
             time_scalar: 1.5,
             loss_decrease: 0.3,
             mark_decrease: 0.05,
+            delay_most_s: 0.0,
             deaf_periods: 1.9,
             hold_per_loss: 20.0,
             hold_per_mark: 0.0,
@@ -243,11 +249,16 @@ impl Allocation {
     /// there for up to a second, comes back to where it was in two seconds, and then hardly grows. All five were tuned in
     /// the simulator together: with more seldom or smaller falls, 300 senders leave a host less than its guarantee; with
     /// larger ones, two pairs use less than 90 % of a link.
+    ///
+    /// A deep queue drops nothing for seconds; that packets wait tells of it sooner. With a fall of 5 % by that, as by marks, 50
+    /// senders leave a host 87 % of its guarantee, with 30 % all of it.
     pub fn loss() -> Self {
         Self {
             delta_bps: 0.2e6,
             time_scalar: 0.5,
             loss_decrease: 0.22,
+            mark_decrease: 0.3,
+            delay_most_s: 0.005,
             hold_per_loss: 6000.0,
             hold_most_s: 1.0,
             rate_caution: 2.0,

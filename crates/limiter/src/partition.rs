@@ -20,7 +20,7 @@ pub struct Offer {
     /// What the pair has of the hose of this end, bit/s. All shares of a hose sum to the hose at most.
     pub share_bps: f64,
     /// What it could have if the other end set no bound, bit/s; from the source, at most what it wants. Both ends divide
-    /// by the other's offer, so that they find the max-min fair division in as many rounds as it has levels.
+    /// by the other's offer, so that they find the max-min fair division in two rounds for each of its levels.
     pub offer_bps: f64,
 }
 

@@ -106,6 +106,29 @@ fn drops_of_what_was_sent_before_a_fall_do_not_make_another() {
 }
 
 #[test]
+fn one_report_grows_a_pair_as_many_in_its_time_do() {
+    let rules = Allocation::default();
+    let grown_bps = |reports: u32| {
+        let mut pair = Allocator::new(0.0, 1e6, 1e6, 1e9, &rules);
+        let each_s = 0.45 / f64::from(reports);
+        let times = (1..=reports).map(|n| f64::from(n) * each_s);
+        times.fold(0.0, |_, now_s| pair.feedback(now_s, &full(&pair, now_s, 0.0), 1e6))
+    };
+    let (often, once) = (grown_bps(30), grown_bps(1));
+    assert!(often > 2e6 && (once / often - 1.0).abs() < 0.02, "{often} and {once}");
+}
+
+#[test]
+fn a_period_of_nothing_ends() {
+    let rules = Allocation {
+        period_s: 0.0,
+        ..Allocation::default()
+    };
+    let mut pair = Allocator::new(0.0, 1e6, 1e6, 1e9, &rules);
+    assert!(pair.feedback(0.1, &full(&pair, 0.1, 0.0), 1e6) >= 1e6);
+}
+
+#[test]
 fn hold_increase_waits_longer_for_small_guarantees() {
     let rules = Allocation::loss();
     let periods_held = |guarantee_bps: f64| {

@@ -160,13 +160,13 @@ proptest! {
         }
     }
 
-    /// Optimality: both ends find the max-min fair division over hoses and demands, in as many rounds as it has levels
-    /// and one more for the last message.
+    /// Optimality: both ends find the max-min fair division over hoses and demands, in two rounds for each of its levels:
+    /// a hose whose pairs have found theirs tells the others' other ends, and those tell the hoses of the next level.
     #[test]
     fn both_ends_agree_on_the_max_min_fair_division(cloud in clouds()) {
         let mut run = Run::new(cloud, exact());
         let (fair, levels) = run.oracle();
-        for _ in 0..=levels {
+        for _ in 0..2 * levels {
             run.round();
         }
         let [sources, targets] = run.round();

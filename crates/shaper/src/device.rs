@@ -447,8 +447,6 @@ impl Drop for Shaper {
 
 /// The priority that keeps a socket's packets out of the classes: for agents' own talk.
 pub const UNSHAPED: u32 = tc::ROOT;
-/// The type of service (class selector 6) of packets that are not numbered, since they overtake others.
-pub const UNNUMBERED: u8 = 0xc0;
 
 fn join(left: [u8; 4], right: [u8; 4]) -> [u8; 8] {
     let mut both = [0; 8];

@@ -20,10 +20,11 @@ mod tc;
 
 pub use behind::namespace_behind;
 pub use claim::sweep;
-pub use device::{PairRate, Received, Sent, Setup, Shaper, UNNUMBERED, UNSHAPED};
+pub use device::{PairRate, Received, Sent, Setup, Shaper, UNSHAPED};
 pub use error::ShaperError;
 pub use freeze::freeze;
 pub use loaded::MAX_PAIRS;
 pub use port::Port;
+pub use programs::CONTROL as UNNUMBERED;
 pub use sizes::UNLIMITED_BPS;
 pub use tc::ClassCounts;

@@ -136,9 +136,10 @@ const DROP: i32 = 2;
 const RANDOM_BITS: i32 = 16;
 const RANDOM_MASK: i32 = (1 << RANDOM_BITS) - 1;
 const NOT_A_FRAGMENT: i32 = 0x3fff;
-/// Class selector 6 is for the network's own: agents' words overtake what waits, so they bear no number.
 const DSCP: i32 = 0xfc;
-const CONTROL: i32 = 0xc0;
+/// The type of service of packets that are not numbered, since they overtake others in their host. Code point 3 is nobody's
+/// (RFC 2474), so that the network lets them wait with all others, and what they take tells of its queues.
+pub const CONTROL: u8 = 0x0c;
 const ECN: i32 = 3;
 const ECT_1: i32 = 1;
 const ECT_0: i32 = 2;
@@ -194,7 +195,7 @@ fn read(program: &mut Assembler) {
         .label("known")
         .load(Double, R2, R10, TOS)
         .op_value(And, R2, DSCP)
-        .jump_value(NotEqual, R2, CONTROL, "ordinary")
+        .jump_value(NotEqual, R2, CONTROL.into(), "ordinary")
         .store_value(Double, R10, UNNUMBERED, 1)
         .label("ordinary")
         .load(Word, R8, R6, CTX_GSO_SEGS)

@@ -77,7 +77,7 @@ class Guarantee(Written):
     Attributes:
         format: version of the format.
         headroom: share of every link that is guaranteed to nobody.
-        mode: what tells of congestion: `ecn`, marks and drops; `loss`, drops alone.
+        mode: what tells of congestion: `ecn`, marks and drops; `loss`, drops and how long packets wait.
         remains: what is left on a host whose agent is killed: `nothing`, or `static`, each pair's guarantee as its
             limit until an agent starts there again.
         guarantee: one entry a host. Hosts that are not named have no guarantee and are not slowed.

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, Read};
-use std::net::{IpAddr, UdpSocket};
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gavotte_limiter::{Allocator, Arrivals, End, Held, Partitioner};
-use gavotte_shaper::{PairRate, Setup, Shaper, ShaperError, UNLIMITED_BPS, UNNUMBERED, UNSHAPED};
+use gavotte_shaper::{PairRate, Setup, Shaper, ShaperError, UNLIMITED_BPS};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{setsockopt, sockopt};
 use thiserror::Error;
 
 use crate::guarantee::pair::{AROUND_BYTES, Pair};
 use crate::guarantee::plan::{Hose, Plan};
-use crate::guarantee::talk::{BYTES, Matter, TalkKey, Word};
+use crate::guarantee::talk::{Matter, TalkKey, Word};
 use crate::guarantee::tenant::Part;
+use crate::guarantee::wire::{Wire, now_us};
 
 /// Packets that the phantom queue of a quiet host may hold.
 const THRESHOLD_BYTES: u64 = 40_000;
@@ -26,8 +26,6 @@ const LINGER_S: f64 = 2.0;
 /// How long to rest while much arrives that is to be told of.
 const BUSY_S: f64 = 0.025;
 const BUSY_BYTES: f64 = 50_000.0;
-/// Words heard at one time.
-const MOST_WORDS: usize = 4096;
 
 /// Why guarantees cannot be kept here.
 #[derive(Debug, Error)]
@@ -53,7 +51,7 @@ pub(super) struct Keeper {
     pub(super) plan: Plan,
     key: TalkKey,
     pub(super) shaper: Shaper,
-    socket: UdpSocket,
+    wire: Wire,
     sources: Partitioner<IpAddr>,
     targets: Partitioner<IpAddr>,
     arrivals: Arrivals<IpAddr>,
@@ -73,12 +71,16 @@ impl Keeper {
     /// Takes the host's interface. To be called in the thread that goes on with it.
     pub(super) fn new(plan: Plan) -> Result<Self, KeepError> {
         let shaper = Shaper::install(setup(&plan, plan.own.egress_bps))?;
-        let socket = socket(&plan)?;
+        let wire = Wire::open(plan.own.place).map_err(|source| KeepError::Socket {
+            address: plan.own.place.ip(),
+            port: plan.own.place.port(),
+            source,
+        })?;
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut keeper = Self {
             key: TalkKey::derive(&plan.key),
             shaper,
-            socket,
+            wire,
             sources: Partitioner::new(End::Target, hose_bps(plan.own.ingress_bps), &plan.parameters.partition),
             targets: Partitioner::new(End::Source, hose_bps(plan.own.egress_bps), &plan.parameters.partition),
             arrivals: Arrivals::new(),
@@ -197,7 +199,7 @@ impl Keeper {
     /// Waits until then, or until the bell rings, or, when `hear`, a word comes; tells whether it was the bell.
     pub(super) fn wait(&self, bell: &PipeReader, until: Instant, hear: bool) -> bool {
         let ready = |events| PollFd::new(events, PollFlags::POLLIN);
-        let mut both = [ready(bell.as_fd()), ready(self.socket.as_fd())];
+        let mut both = [ready(bell.as_fd()), ready(self.wire.fd())];
         let left = until.saturating_duration_since(Instant::now());
         // Rounded up: a wait that ends too early is begun again and again.
         let left_ms = left.as_micros().div_ceil(1000) as u16;
@@ -232,19 +234,17 @@ impl Keeper {
 
     /// Takes all words that have come.
     fn hear(&mut self, now_s: f64) {
-        let mut bytes = [0; BYTES + 1];
-        for _ in 0..MOST_WORDS {
-            let Ok((length, from)) = self.socket.recv_from(&mut bytes) else {
-                break;
-            };
-            let from = from.ip();
-            if let Some(word) = Word::open(&self.key, from, self.plan.own.place.ip(), &bytes[..length]) {
-                self.take(now_s, from, &word);
-            }
+        let (key, own) = (&self.key, self.plan.own.place.ip());
+        let mut words = Vec::new();
+        self.wire.hear(|from, bytes, stamp_us| {
+            words.extend(Word::open(key, from, own, bytes).map(|word| (from, word, stamp_us)));
+        });
+        for (from, word, stamp_us) in words {
+            self.take(now_s, from, &word, stamp_us);
         }
     }
 
-    fn take(&mut self, now_s: f64, from: IpAddr, word: &Word) {
+    fn take(&mut self, now_s: f64, from: IpAddr, word: &Word, stamp_us: Option<u32>) {
         let Some(pair) = self.pairs.get_mut(&from) else {
             return;
         };
@@ -259,6 +259,9 @@ impl Keeper {
             pair.incoming.renumber();
             pair.out.forget();
         }
+        if let Some(stamp_us) = stamp_us {
+            pair.incoming.time(now_s, stamp_us.wrapping_sub(word.sent_us));
+        }
         let (tally, as_source, as_target) = match word.matter {
             Matter::Pair {
                 tally,
@@ -267,6 +270,7 @@ impl Keeper {
             } => (tally, as_source, as_target),
             matter => return self.part.hear(&self.plan, from, now_s, matter),
         };
+        pair.heard = [as_target, as_source];
         if let Some(offer) = as_source {
             self.sources.hear(from, now_s, offer);
         }
@@ -284,7 +288,9 @@ impl Keeper {
     /// Reads what has come, and charges what was lost.
     fn count_arrivals(&mut self, now_s: f64) {
         for (peer, pair) in &mut self.pairs {
-            let counts = pair.incoming.count(self.shaper.received(*peer), self.plan.ecn);
+            let received = self.shaper.received(*peer);
+            let most_s = self.plan.parameters.allocation.delay_most_s;
+            let counts = pair.incoming.count(now_s, received, self.plan.ecn, most_s);
             if counts.bytes > 0.0 || counts.lost_bytes > 0.0 {
                 self.busy |= counts.bytes > BUSY_BYTES;
                 self.part.count(1, counts.bytes as u64);
@@ -363,9 +369,8 @@ impl Keeper {
     fn phantom(&mut self) {
         let drain_bps = self.plan.own.ingress_limit_bps.unwrap_or(0.0) * self.plan.parameters.phantom_drain;
         let active = self.pairs.values().filter(|pair| pair.incoming.offer.is_some()).count() as u64;
-        let drain_bps = if self.plan.ecn { drain_bps as u64 } else { 0 };
         self.shaper
-            .phantom(drain_bps, THRESHOLD_BYTES + THRESHOLD_PAIR_BYTES * active);
+            .phantom(drain_bps as u64, THRESHOLD_BYTES + THRESHOLD_PAIR_BYTES * active);
     }
 
     /// Lets pairs go that have been idle for a while.
@@ -404,8 +409,9 @@ impl Keeper {
     /// Tells others what is new.
     fn say(&mut self, now_s: f64) {
         let mut said = self.part.say(&self.plan, now_s);
+        let timed = self.plan.parameters.allocation.delay_most_s > 0.0;
         for (peer, pair) in &mut self.pairs {
-            if !pair.is_due(now_s) {
+            if !pair.is_due(now_s, timed) {
                 continue;
             }
             let matter = Matter::Pair {
@@ -424,12 +430,13 @@ impl Keeper {
         self.number += 1;
         let word = Word {
             number: self.number,
+            sent_us: now_us(),
             matter,
         };
         let bytes = word.seal(&self.key, self.plan.own.place.ip(), peer);
         // A host that is gone says so by ICMP; its silence is what counts.
         let peer = self.plan.peers.get(&peer);
-        if peer.is_some_and(|peer| self.socket.send_to(&bytes, peer.place).is_ok()) {
+        if peer.is_some_and(|peer| self.wire.tell(peer.place, &bytes)) {
             self.control_bytes += bytes.len() as u64 + AROUND_BYTES;
         }
     }
@@ -466,23 +473,4 @@ fn setup(plan: &Plan, egress_bps: Option<f64>) -> Setup {
         ect: plan.ecn,
         bpf: true,
     }
-}
-
-fn socket(plan: &Plan) -> Result<UdpSocket, KeepError> {
-    let open = || {
-        let socket = UdpSocket::bind(plan.own.place)?;
-        socket.set_nonblocking(true)?;
-        // Its packets wait in no class.
-        match plan.own.place.ip() {
-            IpAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4Tos, &UNNUMBERED.into())?,
-            IpAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6TClass, &UNNUMBERED.into())?,
-        }
-        setsockopt(&socket, sockopt::Priority, &(UNSHAPED as i32))?;
-        Ok(socket)
-    };
-    open().map_err(|source| KeepError::Socket {
-        address: plan.own.place.ip(),
-        port: plan.own.place.port(),
-        source,
-    })
 }

@@ -12,5 +12,6 @@ mod standing;
 pub mod talk;
 mod telling;
 mod tenant;
+mod wire;
 
 pub use standing::{Guarantees, GuardError};

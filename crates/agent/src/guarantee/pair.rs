@@ -1,6 +1,6 @@
 //! One other host, and the two pairs between it and the agent's own.
 
-use gavotte_limiter::{Allocator, Counts, Feedback, Held, Offer};
+use gavotte_limiter::{Allocator, Counts, Delay, Feedback, Held, Offer};
 use gavotte_shaper::{Received, Sent};
 
 use crate::contract::agents::GuardedPair;
@@ -41,6 +41,7 @@ pub(super) struct Outgoing {
     pub(super) active_s: Option<f64>,
     seen: Sent,
     seen_s: f64,
+    untold_bytes: u64,
     /// At the last report of the receiver.
     at_report: Sent,
     report_s: f64,
@@ -68,6 +69,7 @@ impl Outgoing {
         let bytes = now.bytes.saturating_sub(self.seen.bytes);
         let refused = now.dropped > self.seen.dropped;
         self.window.trouble |= refused;
+        self.untold_bytes += bytes;
         (self.seen, self.seen_s) = (now, now_s);
         (bytes, bytes > 0 || refused)
     }
@@ -147,7 +149,7 @@ impl Outgoing {
             Some(Held::Growing) => "grows",
             Some(Held::Unused) => "uses less than it may",
             Some(Held::Lost) => "packets were lost",
-            Some(Held::Marked) => "packets were marked",
+            Some(Held::Marked) => "packets were marked or waited long",
             Some(Held::Holding) => "waits after congestion",
             Some(Held::Ceiling) => "has the most it may",
             Some(Held::Silent) => "its receiver's agent is silent: static guarantee",
@@ -177,17 +179,30 @@ pub(super) struct Incoming {
     gaps_before: u64,
     lost_packets: u64,
     marked_packets: u64,
+    /// How long packets wait on their way, and what the first word took.
+    delay: Delay,
+    first_us: Option<u32>,
     /// Since it began, bytes.
     total: Counts,
     untold: Counts,
 }
 
 impl Incoming {
-    /// What came since the last call.
-    pub(super) fn count(&mut self, now: Received, marks: bool) -> Counts {
+    /// A word has taken so long, by clocks that differ.
+    pub(super) fn time(&mut self, now_s: f64, took_us: u32) {
+        // As wide as clocks may drift apart while both agents live.
+        let more_us = took_us
+            .wrapping_sub(*self.first_us.get_or_insert(took_us))
+            .cast_signed();
+        self.delay.note(now_s, f64::from(more_us) * 1e-6);
+    }
+
+    /// What came since the last call; with the marks of switches, and as marked what waited much longer than `most_s`.
+    pub(super) fn count(&mut self, now_s: f64, now: Received, marks: bool, most_s: f64) -> Counts {
         let packets = now.packets.saturating_sub(self.seen.packets);
         let bytes = now.bytes.saturating_sub(self.seen.bytes);
-        let marked = now.ce + now.would_mark - self.seen.ce - self.seen.would_mark;
+        let ce = if marks { now.ce - self.seen.ce } else { 0 };
+        let marked = (ce + now.would_mark - self.seen.would_mark).min(packets.max(1));
         let sure = now.gaps.min(self.gaps_before);
         let lost = sure.saturating_sub(self.charged);
         self.charged = self.charged.max(sure);
@@ -198,13 +213,12 @@ impl Incoming {
         } else {
             1514.0
         };
-        let marked = if marks { marked.min(packets.max(1)) } else { 0 };
         self.lost_packets += lost;
         self.marked_packets += marked;
         Counts {
             bytes: bytes as f64,
             lost_bytes: lost as f64 * mean,
-            marked_bytes: marked as f64 * mean,
+            marked_bytes: (marked as f64 * mean).max(self.delay.marked(now_s, most_s) * bytes as f64),
         }
     }
 
@@ -219,6 +233,7 @@ impl Incoming {
 
     /// Its numbers begin anew.
     pub(super) fn renumber(&mut self) {
+        (self.delay, self.first_us) = (Delay::default(), None);
         (self.charged, self.gaps_before) = (0, 0);
         self.seen.packets = 0;
         self.seen.gaps = 0;
@@ -244,6 +259,8 @@ pub(super) struct Pair {
     /// Of its last word.
     pub(super) number: u64,
     pub(super) heard_s: Option<f64>,
+    /// What the other end offers for what is sent and for what comes.
+    pub(super) heard: [Option<Offer>; 2],
     told_s: f64,
     told: [Option<Offer>; 2],
 }
@@ -255,20 +272,22 @@ impl Pair {
     }
 
     /// Whether it is time to tell the other host something; if so, it counts as told.
-    pub(super) fn is_due(&mut self, now_s: f64) -> bool {
+    /// When `timed`, words of a source that sends go out as often as reports come: what they take tells of queues.
+    pub(super) fn is_due(&mut self, now_s: f64, timed: bool) -> bool {
         let offers = [self.out.offer, self.incoming.offer];
         let since_s = now_s - self.told_s;
         let active = offers.iter().any(Option::is_some);
         let news = |by: f64| {
-            let mut both = offers.iter().zip(&self.told);
-            both.any(|(now, before)| differs(*now, *before, by))
+            let mut both = offers.iter().zip(&self.told).zip(&self.heard);
+            both.any(|((now, before), heard)| differs(*now, *before, *heard, by))
         };
         let Counts {
             bytes,
             lost_bytes,
             marked_bytes,
         } = self.incoming.untold;
-        let worth = bytes >= (WORTH_TELLING * (BYTES as u64 + AROUND_BYTES)) as f64;
+        let sent = if timed { self.out.untold_bytes as f64 } else { 0.0 };
+        let worth = bytes.max(sent) >= (WORTH_TELLING * (BYTES as u64 + AROUND_BYTES)) as f64;
         let begins = offers
             .iter()
             .zip(&self.told)
@@ -282,15 +301,65 @@ impl Pair {
             || ((active || bytes > 0.0) && since_s >= BEAT_S);
         if due {
             (self.told_s, self.told, self.incoming.untold) = (now_s, offers, Counts::default());
+            self.out.untold_bytes = 0;
         }
         due
     }
 }
 
-fn differs(now: Option<Offer>, before: Option<Offer>, by: f64) -> bool {
-    let far = |now: f64, before: f64| (now - before).abs() > by * before;
+/// Whether two offers differ by more than a share. Of what is above the other end's own offer only that is above matters:
+/// the lower of both counts.
+fn differs(now: Option<Offer>, before: Option<Offer>, heard: Option<Offer>, by: f64) -> bool {
+    let far = |of: fn(&Offer) -> f64, now: &Offer, before: &Offer| {
+        let most = heard
+            .as_ref()
+            .map_or(f64::INFINITY, |heard| (1.0 + OTHER_OFFER) * of(heard));
+        let (now, before) = (of(now).min(most), of(before).min(most));
+        (now - before).abs() > by * before
+    };
     match (now, before) {
-        (Some(now), Some(before)) => far(now.share_bps, before.share_bps) || far(now.offer_bps, before.offer_bps),
+        (Some(now), Some(before)) => {
+            far(|offer| offer.share_bps, &now, &before) || far(|offer| offer.offer_bps, &now, &before)
+        }
         (now, before) => now.is_some() != before.is_some(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offer_above_the_other_ends_is_no_news() {
+        let offer = |bps| {
+            Some(Offer {
+                share_bps: bps,
+                offer_bps: bps,
+            })
+        };
+        assert!(differs(offer(45e6), offer(1.2e6), None, OTHER_OFFER));
+        assert!(!differs(offer(45e6), offer(1.2e6), offer(0.9e6), OTHER_OFFER));
+        assert!(differs(offer(45e6), offer(1.2e6), offer(1.5e6), OTHER_OFFER));
+        assert!(differs(offer(0.5e6), offer(1.2e6), offer(0.9e6), OTHER_OFFER));
+        assert!(differs(offer(45e6), None, offer(0.9e6), OTHER_OFFER));
+        assert!(!differs(offer(45e6), offer(44e6), None, OTHER_OFFER));
+    }
+
+    #[test]
+    fn what_waits_long_counts_as_marked_where_nothing_marks() {
+        let mut incoming = Incoming::default();
+        let received = |packets| Received {
+            packets,
+            bytes: 1500 * packets,
+            ce: packets,
+            ..Received::default()
+        };
+        for (place, queue_us) in [0, 20_000, 20_000].into_iter().enumerate() {
+            incoming.time(0.1 * place as f64, 4_000_000_000_u32.wrapping_add(queue_us));
+        }
+        // Nobody listens to marks, and waiting is allowed.
+        assert!(incoming.count(0.2, received(10), false, 0.0).marked_bytes.abs() < f64::EPSILON);
+        assert!((incoming.count(0.2, received(20), false, 0.01).marked_bytes - 15_000.0).abs() < 1.0);
+        assert!((incoming.count(0.2, received(30), true, 0.0).marked_bytes - 15_000.0).abs() < 1.0);
     }
 }

@@ -1,13 +1,14 @@
 //! What agents tell each other of guarantees: small sealed datagrams.
 //!
 //! ```text
-//!  0      4        12      16     20       24     28       32             44
-//!  | GVP2 | number | bytes | lost | marked | lost | marked | 4 x rate (24) | MAC (12) |   of the pairs between them
-//!                    in units of 16 bytes    packets
-//!  | GVN2 | number | 2 x rate (24) | MAC (12) |     what a host of a tenant wants
-//!  | GVS2 | number | 2 x rate (24) | MAC (12) |     what it has of what the tenant has
+//!  0      4        12     16      20     24       28     32       36              48
+//!  | GVP3 | number | time | bytes | lost | marked | lost | marked | 4 x rate (24) | MAC (12) |   of the pairs between them
+//!                           in units of 16 bytes    packets
+//!  | GVN3 | number | time | 2 x rate (24) | MAC (12) |     what a host of a tenant wants
+//!  | GVS3 | number | time | 2 x rate (24) | MAC (12) |     what it has of what the tenant has
 //! ```
 //!
+//! The time is when it was sent, in microseconds of its sender's own clock: how much longer than others it takes tells of queues.
 //! Integers are big-endian; rates are 32-bit floats without the last byte, so rounded down by 1 in 30 000 at most. Counts
 //! are of what arrived since the teller began to keep guarantees and wrap around: a datagram that is lost costs nothing. The MAC
 //! is BLAKE3 with a key derived from that of the set, over both addresses and all before it. The number grows from
@@ -18,12 +19,12 @@ use std::net::{IpAddr, Ipv6Addr};
 use gavotte_limiter::Offer;
 
 const MAC_BYTES: usize = 12;
-const HEAD_BYTES: usize = 12;
+const HEAD_BYTES: usize = 16;
 const RATE_BYTES: usize = 3;
 const TALLY_BYTES: usize = 20;
-const PAIR: [u8; 4] = *b"GVP2";
-const NEED: [u8; 4] = *b"GVN2";
-const SHARE: [u8; 4] = *b"GVS2";
+const PAIR: [u8; 4] = *b"GVP3";
+const NEED: [u8; 4] = *b"GVN3";
+const SHARE: [u8; 4] = *b"GVS3";
 /// Bytes of the longest datagram.
 pub const BYTES: usize = HEAD_BYTES + TALLY_BYTES + 4 * RATE_BYTES + MAC_BYTES;
 /// Counts of bytes are told in this unit.
@@ -97,6 +98,8 @@ pub enum Matter {
 pub struct Word {
     /// Grows from datagram to datagram of one sender.
     pub number: u64,
+    /// When it was sent, by a clock of the sender's; wraps around.
+    pub sent_us: u32,
     /// What it says.
     pub matter: Matter,
 }
@@ -125,6 +128,7 @@ impl Word {
         let mut bytes = Vec::with_capacity(BYTES);
         bytes.extend_from_slice(&magic);
         bytes.extend_from_slice(&self.number.to_be_bytes());
+        bytes.extend_from_slice(&self.sent_us.to_be_bytes());
         if let Some(tally) = tally {
             let Tally {
                 units,
@@ -157,6 +161,7 @@ impl Word {
         }
         let magic: [u8; 4] = take(body, 0)?;
         let number = u64::from_be_bytes(take(body, 4)?);
+        let sent_us = u32::from_be_bytes(take(body, 12)?);
         let rate = |place: usize, before: usize| -> Option<f64> {
             let [a, b, c] = take::<RATE_BYTES>(body, HEAD_BYTES + before + RATE_BYTES * place)?;
             Some(f64::from(f32::from_be_bytes([a, b, c, 0])))
@@ -195,7 +200,11 @@ impl Word {
             }
             _ => return None,
         };
-        Some(Self { number, matter })
+        Some(Self {
+            number,
+            sent_us,
+            matter,
+        })
     }
 }
 
@@ -218,6 +227,7 @@ mod tests {
     fn word() -> Word {
         Word {
             number: 77 << 32 | 5,
+            sent_us: u32::MAX,
             matter: Matter::Pair {
                 tally: Tally {
                     units: u32::MAX,
@@ -241,8 +251,13 @@ mod tests {
         let read = Word::open(&key(), FROM, TO, &word().seal(&key(), FROM, TO)).unwrap();
         assert_eq!((read, read.epoch()), (word(), 77));
         for matter in [Matter::Need([f64::INFINITY, 0.0]), Matter::Share([45e6, 1e6])] {
-            let said = Word { number: 1, matter };
-            let Some(Word { number: 1, matter }) = Word::open(&key(), FROM, TO, &said.seal(&key(), FROM, TO)) else {
+            let said = Word {
+                number: 1,
+                sent_us: 0,
+                matter,
+            };
+            let Some(Word { number: 1, matter, .. }) = Word::open(&key(), FROM, TO, &said.seal(&key(), FROM, TO))
+            else {
                 panic!("{said:?}");
             };
             let (Matter::Need(told) | Matter::Share(told), Matter::Need(meant) | Matter::Share(meant)) =

@@ -1,6 +1,6 @@
 //! A pair of hosts under way: its flows, its limiter and what was counted.
 
-use gavotte_limiter::{Allocator, Counts};
+use gavotte_limiter::{Allocator, Counts, Delay};
 
 use super::transport::{PACKET_BYTES, Transport};
 use super::uses::PairUse;
@@ -34,6 +34,9 @@ pub(crate) struct Pair {
     pub(crate) marked: f64,
     pub(crate) lost_packets: f64,
     round_trip_s: f64,
+    /// How long a packet waits on the way, and what the receiving agent has found of that.
+    pub(crate) waits_s: f64,
+    pub(crate) delay: Delay,
     /// Since the last turn of the sending agent: sent bytes, and what the receiving one told.
     pub(crate) sent_bytes: f64,
     pub(crate) told: Counts,
@@ -79,6 +82,8 @@ impl Pair {
             marked: 0.0,
             lost_packets: 0.0,
             round_trip_s: 0.0,
+            waits_s: 0.0,
+            delay: Delay::default(),
             sent_bytes: 0.0,
             told: Counts::default(),
             counts: Counts::default(),
@@ -111,7 +116,8 @@ impl Pair {
 
     /// Decides what is sent in this step: what flows want, at most the limit. What a window holds beyond that waits before
     /// the limiter, and overflows.
-    pub(crate) fn send(&mut self, now_s: f64, round_trip_s: f64, leaf_s: f64) {
+    pub(crate) fn send(&mut self, now_s: f64, empty_s: f64, leaf_s: f64) {
+        let round_trip_s = empty_s + self.waits_s;
         self.round_trip_s = round_trip_s;
         let mut sum = 0.0;
         for moving in &mut self.flows {

@@ -28,6 +28,26 @@ fn hoses(count: usize, bps: f64) -> Vec<Hose> {
 }
 
 fn run(topology: &Topology, flows: &[Flow], hoses: &[Hose], tenants: &[Tenant], name: &str, until_s: f64) -> Guarded {
+    run_with(
+        topology,
+        flows,
+        hoses,
+        tenants,
+        name,
+        until_s,
+        Queues::default().buffer_s,
+    )
+}
+
+fn run_with(
+    topology: &Topology,
+    flows: &[Flow],
+    hoses: &[Hose],
+    tenants: &[Tenant],
+    name: &str,
+    until_s: f64,
+    buffer_s: f64,
+) -> Guarded {
     let known = Protection::named(name).expect("a protection");
     let column = |of: fn(&Flow) -> f64| flows.iter().map(of).collect::<Vec<f64>>();
     let (start_s, cap_bps) = (column(|flow| flow.3), column(|flow| flow.4));
@@ -55,6 +75,7 @@ fn run(topology: &Topology, flows: &[Flow], hoses: &[Hose], tenants: &[Tenant], 
         parameters: known.parameters,
         queues: Queues {
             drain: known.drain,
+            buffer_s,
             ..Queues::default()
         },
         udp: Some(&udp),
@@ -75,13 +96,13 @@ fn later(done: &Guarded, source: usize, target: usize) -> f64 {
     rates.iter().sum::<f64>() / rates.len() as f64
 }
 
-/// X (host 0) sends to Z (host n + 1), and n hosts beside X send to Y (host n + 2), all over one link.
-fn many_to_one(senders: u32, name: &str) -> (f64, f64) {
+/// X (host 0) sends to Z (host n + 1), and n hosts beside X send to Y (host n + 2), all over one link with such a queue.
+fn many_to_one(senders: u32, name: &str, buffer_s: f64) -> (f64, f64) {
     let hosts = 2 * (senders as usize + 1);
     let (z, y) = (senders + 1, senders + 2);
     let mut flows = vec![bulk(0, z)];
     flows.extend((1..=senders).map(|sender| bulk(sender, y)));
-    let done = run(&topology(hosts), &flows, &hoses(hosts, 450e6), &[], name, 6.0);
+    let done = run_with(&topology(hosts), &flows, &hoses(hosts, 450e6), &[], name, 8.0, buffer_s);
     let others = (1..=senders)
         .map(|sender| later(&done, sender as usize, y as usize))
         .sum();
@@ -91,12 +112,22 @@ fn many_to_one(senders: u32, name: &str) -> (f64, f64) {
 #[test]
 fn one_keeps_its_guarantee_beside_many() {
     for name in ["ecn", "loss", "static"] {
-        let (own, others) = many_to_one(50, name);
+        let (own, others) = many_to_one(50, name, 0.004);
         assert!(own > 0.95 * 450e6, "{name}: {own}");
         assert!(own + others > 0.88e9, "{name}: {own} and {others}");
     }
-    let (own, _) = many_to_one(50, "none");
+    let (own, _) = many_to_one(50, "none", 0.004);
     assert!(own < 100e6, "none: {own}");
+}
+
+/// Such a queue is full for seconds without a drop: only that packets wait tells of it.
+#[test]
+fn a_deep_queue_that_drops_nothing_is_seen() {
+    for senders in [10, 50] {
+        let (own, others) = many_to_one(senders, "loss", 0.05);
+        assert!(own > 0.95 * 450e6, "{senders}: {own}");
+        assert!(own + others > 0.88e9, "{senders}: {own} and {others}");
+    }
 }
 
 #[test]

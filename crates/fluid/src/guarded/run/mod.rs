@@ -215,8 +215,8 @@ impl<'a> Run<'a> {
         let now_s = self.now_s;
         for &place in &self.active {
             let pair = &mut self.pairs[place];
-            let waits_s: f64 = pair.route.iter().map(|&port| self.ports[port as usize].wait_s()).sum();
-            pair.send(now_s, queues.round_trip_s + waits_s, queues.leaf_s);
+            pair.waits_s = pair.route.iter().map(|&port| self.ports[port as usize].wait_s()).sum();
+            pair.send(now_s, queues.round_trip_s, queues.leaf_s);
         }
         for level in 0..self.level_count {
             for &place in &self.active {

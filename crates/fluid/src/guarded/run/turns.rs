@@ -33,12 +33,14 @@ impl Run<'_> {
 
     /// Counts what a host sent and received, and tells its sources.
     fn report(&mut self, host: usize) {
-        let rules = &self.guarding.parameters.allocation;
+        let (now_s, rules) = (self.now_s, &self.guarding.parameters.allocation);
         let agent = self.agents.get_mut(&host).expect("it has a turn");
         for &place in &self.into[host] {
             let pair = &mut self.pairs[place];
-            let counts = std::mem::take(&mut pair.counts);
+            let mut counts = std::mem::take(&mut pair.counts);
             if counts.bytes + counts.lost_bytes > 0.0 {
+                pair.delay.note(now_s, pair.waits_s);
+                counts.marked_bytes += pair.delay.marked(now_s, rules.delay_most_s) * counts.bytes;
                 agent.arrivals.note(place, counts);
                 agent.receiving.observe(pair.source, counts.bytes as u64, f64::INFINITY);
                 agent.received_bytes += counts.bytes;

@@ -1,0 +1,102 @@
+//! The socket between agents, with what each datagram took on its way.
+
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use gavotte_shaper::{UNNUMBERED, UNSHAPED};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
+
+use crate::guarantee::talk::BYTES;
+
+/// Datagrams heard at one time.
+const MOST: usize = 4096;
+
+/// The socket of one host's keeper.
+#[derive(Debug)]
+pub(super) struct Wire {
+    socket: UdpSocket,
+    /// Room for the kernel's stamp.
+    control: Vec<u8>,
+}
+
+impl Wire {
+    /// Binds it.
+    pub(super) fn open(place: SocketAddr) -> io::Result<Self> {
+        let socket = UdpSocket::bind(place)?;
+        socket.set_nonblocking(true)?;
+        // Its packets wait in no class.
+        match place.ip() {
+            IpAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4Tos, &UNNUMBERED.into())?,
+            IpAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6TClass, &UNNUMBERED.into())?,
+        }
+        setsockopt(&socket, sockopt::Priority, &(UNSHAPED as i32))?;
+        setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
+        Ok(Self {
+            socket,
+            control: nix::cmsg_space!(TimeSpec),
+        })
+    }
+
+    /// To wait for datagrams.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Takes all datagrams that have come, each with its sender and, by [`now_us`], when it reached this host.
+    pub(super) fn hear(&mut self, mut each: impl FnMut(IpAddr, &[u8], Option<u32>)) {
+        // The kernel stamps by a clock that may be set; what it is ahead is taken off again.
+        let ahead_us = clock_us(ClockId::CLOCK_REALTIME).wrapping_sub(now_us());
+        let mut bytes = [0; BYTES + 1];
+        for _ in 0..MOST {
+            let mut room = [IoSliceMut::new(&mut bytes)];
+            let flags = MsgFlags::empty();
+            let heard = recvmsg::<SockaddrStorage>(
+                self.socket.as_raw_fd(),
+                &mut room,
+                Some(self.control.as_mut_slice()),
+                flags,
+            );
+            let Ok(heard) = heard else {
+                break;
+            };
+            let stamp = heard.cmsgs().ok().and_then(|mut all| {
+                all.find_map(|one| match one {
+                    ControlMessageOwned::ScmTimestampns(at) => Some(micros(at).wrapping_sub(ahead_us)),
+                    _ => None,
+                })
+            });
+            let (length, from) = (heard.bytes, heard.address.as_ref().and_then(source));
+            if let Some(from) = from {
+                each(from, &bytes[..length], stamp);
+            }
+        }
+    }
+
+    /// Sends a datagram; tells whether the kernel has taken it.
+    pub(super) fn tell(&self, to: SocketAddr, bytes: &[u8]) -> bool {
+        self.socket.send_to(bytes, to).is_ok()
+    }
+}
+
+/// Microseconds of a clock that nobody sets or slows; wraps around.
+pub(super) fn now_us() -> u32 {
+    clock_us(ClockId::CLOCK_MONOTONIC_RAW)
+}
+
+fn clock_us(clock: ClockId) -> u32 {
+    clock_gettime(clock).map_or(0, micros)
+}
+
+fn micros(at: TimeSpec) -> u32 {
+    (at.tv_sec() as u32)
+        .wrapping_mul(1_000_000)
+        .wrapping_add(at.tv_nsec() as u32 / 1000)
+}
+
+fn source(address: &SockaddrStorage) -> Option<IpAddr> {
+    let four = address.as_sockaddr_in().map(|four| IpAddr::V4(four.ip()));
+    four.or_else(|| address.as_sockaddr_in6().map(|six| IpAddr::V6(six.ip())))
+}
