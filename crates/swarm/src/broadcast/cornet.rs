@@ -132,9 +132,101 @@ impl Rotation {
     }
 }
 
+/// How blocks go from partition to partition, so that each leaves and enters one at most once.
+///
+/// The published way is that the source serves all partitions: it then sends a copy to each, and its own port takes as many times
+/// the bound. Here it serves its own, or, where that has no receivers, the first; from this home a block goes round the others,
+/// each time from another one on, so that all pass on as much.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// The partition that the source serves.
+    pub home: usize,
+    /// The others, in order.
+    pub others: Vec<usize>,
+}
+
+impl Round {
+    /// Of the source's partition and those of all receivers.
+    pub fn new(own: usize, receivers: impl Iterator<Item = usize>) -> Self {
+        let mut others: BTreeSet<usize> = receivers.collect();
+        let home = if others.contains(&own) {
+            Some(own)
+        } else {
+            others.first().copied()
+        };
+        let home = home.unwrap_or(own);
+        others.remove(&home);
+        Self {
+            home,
+            others: others.into_iter().collect(),
+        }
+    }
+
+    /// The partition that a partition has a block from; none for the home.
+    pub fn before(&self, partition: usize, block: u32) -> Option<usize> {
+        let place = self.others.binary_search(&partition).ok()?;
+        let count = self.others.len();
+        let first = block as usize % count;
+        Some(if place == first {
+            self.home
+        } else {
+            self.others[(place + count - 1) % count]
+        })
+    }
+}
+
+/// Partitions, and who fetches what for them.
+#[derive(Clone, Debug, Default)]
+pub struct Tracker {
+    partitions: Vec<usize>,
+    /// By host: when it is answered next.
+    pub(super) polls_s: Vec<f64>,
+    /// By partition and block: who fetches it from outside, and since when.
+    pub(super) fetchers: BTreeMap<(usize, u32), (usize, f64)>,
+}
+
+impl Tracker {
+    /// Nobody fetches anything yet.
+    pub fn new(partitions: Vec<usize>, hosts: usize) -> Self {
+        Self {
+            partitions,
+            polls_s: vec![0.0; hosts],
+            fetchers: BTreeMap::new(),
+        }
+    }
+
+    /// The receiver's next answer is due at once.
+    pub fn soon(&mut self, host: usize, now_s: f64) {
+        self.polls_s[host] = now_s;
+    }
+
+    /// A host's partition; 0 where none is known.
+    pub fn partition(&self, host: usize) -> usize {
+        self.partitions.get(host).copied().unwrap_or(0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_block_goes_through_each_partition_once() {
+        for (own, receivers) in [(0, vec![0, 1, 2, 5]), (7, vec![2, 4, 6]), (0, vec![0]), (3, vec![])] {
+            let round = Round::new(own, receivers.iter().copied());
+            for block in 0..9 {
+                let mut chain = vec![round.home];
+                while let Some(next) =
+                    (round.others.iter()).find(|&&other| round.before(other, block) == chain.last().copied())
+                {
+                    chain.push(*next);
+                    assert!(chain.len() <= receivers.len());
+                }
+                assert_eq!(chain.len(), receivers.len().max(1), "{block} of {receivers:?}");
+            }
+            assert_eq!(round.before(round.home, 0), None);
+        }
+    }
 
     fn blocks(of: &[u32]) -> Blocks {
         let mut blocks = Blocks::none(8);

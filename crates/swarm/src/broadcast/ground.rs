@@ -70,6 +70,11 @@ impl Ground {
         }
     }
 
+    /// Takes in one receiver more, which is a host of the network and no member yet.
+    pub(super) fn invite(&mut self, host: usize) {
+        self.receivers.push(host);
+    }
+
     /// What is planned with.
     pub fn network(&self) -> &Network {
         &self.network
@@ -170,12 +175,12 @@ impl Ground {
         }
         if network.sharing() == Sharing::Groups {
             for (at, group) in network.groups().iter().enumerate() {
-                let inside = network.inside(at);
+                let inside = network.holds(at, self.source);
                 let crossed = self
                     .receivers
                     .iter()
-                    .any(|&host| inside[host] != inside[self.source] && !network.colocated(host, self.source));
-                if crossed && inside[self.source] {
+                    .any(|&host| network.holds(at, host) != inside && !network.colocated(host, self.source));
+                if crossed && inside {
                     consider(bits, group.up.bps(), format!("out of {}", group.name));
                 } else if crossed {
                     consider(bits, group.down.bps(), format!("into {}", group.name));
@@ -221,7 +226,8 @@ fn capped(network: &Network, choose: impl Fn(&[f64]) -> Option<f64>) -> Network 
         host.egress = cap(host.egress, &|n| network.known_rate(m, n), m);
         host.ingress = cap(host.ingress, &|n| network.known_rate(n, m), m);
     }
-    let pairs = (0..count * count).map(|at| (at / count, at % count));
+    let matrix = if network.paired() { count * count } else { 0 };
+    let pairs = (0..matrix).map(|at| (at / count, at % count));
     let parts = NetworkParts {
         hosts,
         rate_bps: pairs

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+use super::cornet::Round;
 use super::ground::Ground;
 use super::mesh::Shares;
 use super::tree::{Shape, Tree};
@@ -139,19 +140,37 @@ fn piece_bytes(bytes: u64, depth: usize) -> u32 {
     (most as u64).clamp(MIN_PIECE_BYTES, MAX_PIECE_BYTES) as u32
 }
 
-/// In a fluid, each receiver has the same part of each block from the source and from all others of its partition.
+/// In a fluid, each receiver has the same part of each block from outside its partition and from all others of it. What comes
+/// from outside is the source's, or, as a [`Round`] goes, of all members of another partition.
 fn cornet_seconds(ground: &Ground, bytes: u64, partitions: &[usize]) -> f64 {
     let partition = |host: usize| partitions.get(host).copied().unwrap_or(0);
     let source = ground.source();
+    let round = Round::new(
+        partition(source),
+        ground.receivers().iter().map(|&host| partition(host)),
+    );
+    let ways = round.others.len();
     let mut loads = Vec::new();
     for &host in ground.receivers() {
         let mates = ground.receivers().iter().copied();
         let mates: Vec<usize> = mates
             .filter(|&mate| mate != host && partition(mate) == partition(host))
             .collect();
-        // Of each partition's first copy, each member has its part from the source.
+        // Of each partition's first copy, each member has its part.
         let first = bytes as f64 / (mates.len() + 1) as f64;
-        loads.push((source, host, first));
+        if partition(host) == round.home {
+            loads.push((source, host, first));
+        }
+        for before in (0..ways as u32).filter_map(|block| round.before(partition(host), block)) {
+            let givers = ground
+                .receivers()
+                .iter()
+                .copied()
+                .filter(|&giver| partition(giver) == before);
+            let givers: Vec<usize> = givers.collect();
+            let each = first / (ways * givers.len()) as f64;
+            loads.extend(givers.into_iter().map(|giver| (giver, host, each)));
+        }
         loads.extend(
             mates
                 .iter()

@@ -17,4 +17,6 @@ pub mod replica;
 pub mod serving;
 #[cfg(test)]
 mod simulated;
+#[cfg(test)]
+mod simulated_racks;
 pub mod tree;

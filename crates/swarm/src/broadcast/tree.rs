@@ -195,7 +195,7 @@ fn chains(ground: &Ground) -> Vec<Vec<usize>> {
     // Hosts within the same groups are a rack.
     let rack = |host: usize| -> Vec<usize> {
         (0..network.groups().len())
-            .filter(|&group| network.inside(group)[host])
+            .filter(|&group| network.holds(group, host))
             .collect()
     };
     let mut racks: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::super::blocks::Blocks;
-use super::super::cornet::{ANSWER, POLL_S};
 use super::{Conductor, Feed, Plan, Standing};
 
 /// Flows may be this much faster than they need be: what one loses in a stall it can catch up with.
@@ -45,40 +44,6 @@ impl Conductor {
             }
         }
         changes
-    }
-
-    /// The tracker's answers that are due: hosts, and some random peers of each with what they have.
-    pub fn answers(&mut self, now_s: f64) -> Vec<(usize, Vec<(usize, Blocks)>)> {
-        let Plan::Cornet(partitions) = &self.plan else {
-            return Vec::new();
-        };
-        let partition = |host: usize| partitions.get(host).copied().unwrap_or(0);
-        let mut answers = Vec::new();
-        for host in self.ground.receivers().to_vec() {
-            if self.nodes[host].standing != Standing::Live || now_s < self.polls_s[host] {
-                continue;
-            }
-            // Who has nothing yet is no source.
-            let known: Vec<usize> = (self.ground.members())
-                .filter(|&peer| peer != host && self.nodes[peer].takes_part() && !self.nodes[peer].have.is_empty())
-                .filter(|&peer| peer == self.ground.source() || self.alone(host, peer, &partition))
-                .collect();
-            let chosen = self.random.some(known, ANSWER);
-            answers.push((
-                host,
-                chosen
-                    .into_iter()
-                    .map(|peer| (peer, self.nodes[peer].have.clone()))
-                    .collect(),
-            ));
-            self.polls_s[host] = now_s + self.random.within(POLL_S);
-        }
-        answers
-    }
-
-    /// Whether a host may have blocks from a peer: of its own partition, or of any when the source is no more.
-    fn alone(&self, host: usize, peer: usize, partition: &impl Fn(usize) -> usize) -> bool {
-        partition(host) == partition(peer) || !self.nodes[self.ground.source()].takes_part()
     }
 
     /// Whether feeds differ at most in what is had meanwhile.

@@ -25,6 +25,15 @@ impl Conductor {
         }
     }
 
+    /// Takes that a host of the network is to receive it that was not to at the start. Nobody waits for it, and
+    /// [`Conductor::expect`] takes it in.
+    pub fn invite(&mut self, host: usize) {
+        if self.ground.members().all(|member| member != host) {
+            self.ground.invite(host);
+            self.nodes[host].standing = Standing::Absent;
+        }
+    }
+
     /// Takes that a receiver that was not there, or was lost, is now. What it holds is told by [`Conductor::opened`].
     pub fn expect(&mut self, host: usize, now_s: f64) {
         let node = &mut self.nodes[host];
@@ -39,7 +48,9 @@ impl Conductor {
         self.avoided.retain(|&(child, parent)| child != host && parent != host);
         self.given.remove(&host);
         self.adopted.remove(&host);
-        self.polls_s[host] = now_s;
+        if let Plan::Cornet(tracker) = &mut self.plan {
+            tracker.soon(host, now_s);
+        }
         self.log.push(format!("{} joins after {now_s:.1} s", self.name(host)));
     }
 
@@ -178,5 +189,92 @@ impl Conductor {
                 self.spare(feed.parent, host)
             };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gavotte_net::{BitsPerSec, Host, Network, NetworkParts, Sharing};
+
+    use super::*;
+    use crate::broadcast::ground::Ground;
+    use crate::broadcast::layout::Layout;
+    use crate::broadcast::mechanism::Mechanism;
+
+    /// Host 0 sends to 1, 2 and 3, who have nothing yet; nobody has named 4.
+    fn under_way(mechanism: Mechanism) -> Conductor {
+        let rate = BitsPerSec::new(8e6).unwrap();
+        let host = |machine| Host {
+            name: format!("h{machine}"),
+            machine,
+            egress: rate,
+            ingress: rate,
+        };
+        let parts = NetworkParts {
+            hosts: (0..5).map(host).collect(),
+            rate_bps: vec![f64::NAN; 25],
+            latency_s: vec![],
+            groups: vec![],
+            sharing: Sharing::Hose,
+        };
+        let ground = Ground::new(&Network::new(parts).unwrap(), 0, &[1, 2, 3]).unwrap();
+        let layout = Layout::new(90, 10).unwrap();
+        let mut conductor = Conductor::new(ground, layout, mechanism, 1, 1.0, vec![0; 5], 1);
+        for host in 0..4 {
+            let have = if host == 0 { Blocks::all(9) } else { Blocks::none(9) };
+            conductor.opened(host, have, if host == 0 { 90 } else { 0 }, 0.0);
+        }
+        conductor.changes();
+        conductor.answers(0.0);
+        conductor
+    }
+
+    fn parents_of_4(conductor: &mut Conductor) -> Vec<usize> {
+        conductor.invite(4);
+        conductor.expect(4, 1.0);
+        conductor.opened(4, Blocks::none(9), 0, 1.0);
+        let mut parents: Vec<usize> = (conductor.changes().into_iter())
+            .filter(|(host, _)| *host == 4)
+            .flat_map(|(_, feeds)| feeds.into_iter().map(|feed| feed.parent))
+            .collect();
+        parents.sort_unstable();
+        parents
+    }
+
+    #[test]
+    fn who_was_not_named_is_put_at_the_end_of_a_chain() {
+        let mut conductor = under_way(Mechanism::Chain);
+        let last = conductor.edges().last().unwrap().1;
+        assert_eq!(parents_of_4(&mut conductor), [last]);
+        assert!(!conductor.is_over());
+        (1..4).for_each(|host| conductor.kept(host));
+        assert!(!conductor.is_over());
+        conductor.kept(4);
+        assert!(conductor.is_over());
+    }
+
+    #[test]
+    fn who_was_not_named_has_its_blocks_from_all_helpers_of_a_mesh() {
+        assert_eq!(parents_of_4(&mut under_way(Mechanism::Mesh)), [1, 2, 3]);
+    }
+
+    #[test]
+    fn who_was_not_named_is_answered_by_the_tracker_of_a_cornet() {
+        let mut conductor = under_way(Mechanism::Cornet);
+        parents_of_4(&mut conductor);
+        let told: Vec<_> = conductor
+            .answers(1.0)
+            .into_iter()
+            .filter(|(host, _)| *host == 4)
+            .collect();
+        assert_eq!(told, [(4, vec![(0, Blocks::all(9))])]);
+    }
+
+    #[test]
+    fn one_that_is_invited_and_never_comes_holds_nobody_up() {
+        let mut conductor = under_way(Mechanism::Chain);
+        conductor.invite(4);
+        (1..4).for_each(|host| conductor.kept(host));
+        assert!(conductor.is_over());
     }
 }

@@ -5,11 +5,12 @@
 mod feeds;
 mod late;
 mod repair;
+mod tracker;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::blocks::Blocks;
-use super::cornet::Random;
+use super::cornet::{Random, Tracker};
 use super::ground::Ground;
 use super::layout::Layout;
 use super::mechanism::Mechanism;
@@ -83,8 +84,8 @@ enum Plan {
     Tree(Tree),
     /// Who passes on each block, and what each host may send in all, in bit/s.
     Mesh(Vec<usize>, f64),
-    /// Receivers fetch from peers of their own partition, by host, that the tracker names.
-    Cornet(Vec<usize>),
+    /// Receivers fetch from peers that the tracker names.
+    Cornet(Tracker),
 }
 
 /// One broadcast under way.
@@ -109,8 +110,6 @@ pub struct Conductor {
     /// Once the source has died: how many blocks there are among the others, and when that last changed.
     left: (u32, f64),
     random: Random,
-    /// By host: when the tracker answers it next.
-    polls_s: Vec<f64>,
     log: Vec<String>,
 }
 
@@ -129,7 +128,7 @@ impl Conductor {
         let bytes = layout.bytes();
         let ground_hosts = ground.network().hosts().len();
         let plan = if mechanism.is_cornet() {
-            Plan::Cornet(partitions)
+            Plan::Cornet(Tracker::new(partitions, ground_hosts))
         } else if let Some(shape) = mechanism.shape() {
             Plan::Tree(Tree::new(shape, &ground, bytes, piece_bytes))
         } else {
@@ -167,7 +166,6 @@ impl Conductor {
             settled_s: 0.0,
             left: (0, 0.0),
             random: Random::new(seed),
-            polls_s: vec![0.0; ground_hosts],
             log: Vec::new(),
         }
     }
