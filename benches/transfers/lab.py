@@ -1,9 +1,10 @@
 """Four equal shuffles and three of a high class on real packets, carried out by the controller of transfers.
 
-    make bench-transfers ARGS="lab [--runs 5 --hosts 5 --mbit 20 --only four priority --record docs/results/data]"
+    make bench-transfers ARGS="lab [--runs 5 --hosts 5 --mbit 20 --only four priority --max-seconds 300 --record docs/results/data]"
 
 Every host sends as much to every other. T is what one shuffle takes alone at the ports' goodput (1448/1514 of the wire rate), so
-that no measurement is in it. Policies are interleaved. The figures beside are Orchestra's: on EC2 (Fig. 14 and 15), and in a fluid.
+that no measurement is in it. Policies are interleaved. What it will take is printed first; after `--max-seconds` no round
+begins. The figures beside are Orchestra's: on EC2 (Fig. 14 and 15), and in a fluid.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import math
 import statistics
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -39,7 +42,14 @@ PAPER_PRIORITY = {"fair": ("14.1", "45.6"), "priority": ("8.1", "48.7")}
 LOW_T, HIGH_T, HIGH_AT = 10.0, 1.28, 3.04
 """The low class's shuffle, each high one, and when the first of these comes: 2 GB, 256 MB and 10 of 45.6 s, in T of 0.2 GB."""
 
-LIMIT_S = 300.0
+ROUND_S = {"four": 4.0, "priority": (LOW_T + 3 * HIGH_T) / 2}
+"""How long one policy keeps all ports busy once, in T."""
+
+AROUND_S = 2.5
+"""What comes to that: enrolment, first looks, release."""
+
+PATIENCE = 3.0
+"""A transfer has failed that takes so many times as long as all of its round should."""
 
 Row = list[str]
 
@@ -79,9 +89,14 @@ def running(inventory: Inventory, network: Network, policy: str) -> Iterator[Con
         thread.join()
 
 
-def took_s(controller: Controller, submitted: Transfer) -> float:
+def round_s(name: str, given: argparse.Namespace) -> float:
+    """What one policy takes once."""
+    return ROUND_S[name] * float(given.alone) + AROUND_S
+
+
+def took_s(controller: Controller, submitted: Transfer, limit_s: float) -> float:
     """From its submission to its end."""
-    done = controller.wait(submitted.id, LIMIT_S)
+    done = controller.wait(submitted.id, limit_s)
     if done.state != "done" or done.finished_s is None:
         raise GavotteError(f"transfer {done.id} is {done.state}: {done.error}")
     return done.finished_s - done.submitted_s
@@ -91,19 +106,20 @@ def four(controller: Controller, names: Sequence[str], given: argparse.Namespace
     """When each of four equal shuffles ends that come at once, in T."""
     flows = all_to_all(names, given.alone, given.mbit)
     submitted = [controller.submit(flows) for _ in range(4)]
-    return [took_s(controller, each) / given.alone for each in submitted]
+    limit_s = PATIENCE * round_s("four", given)
+    return [took_s(controller, each, limit_s) / given.alone for each in submitted]
 
 
 def priority(controller: Controller, names: Sequence[str], given: argparse.Namespace) -> list[float]:
     """How long the low class's shuffle takes, then each high one, in seconds."""
-    unit_s = given.alone / 2
+    unit_s, limit_s = given.alone / 2, PATIENCE * round_s("priority", given)
     low = controller.submit(all_to_all(names, LOW_T * unit_s, given.mbit), priority_class=1)
     threading.Event().wait(HIGH_AT * unit_s)
     high = []
     for _ in range(3):
         submitted = controller.submit(all_to_all(names, HIGH_T * unit_s, given.mbit), priority_class=0)
-        high.append(took_s(controller, submitted))
-    return [took_s(controller, low), *high]
+        high.append(took_s(controller, submitted, limit_s))
+    return [took_s(controller, low, limit_s), *high]
 
 
 CASES = {"four": (four, ("fair", "fifo", "fifo+")), "priority": (priority, ("fair", "priority"))}
@@ -171,7 +187,9 @@ def told_priority(runs: Mapping[str, list[list[float]]], idle: Mapping[str, floa
     return columns, rows
 
 
-def record(folder: Path, name: str, told: tuple[Row, list[Row]], given: argparse.Namespace, about: str) -> None:
+def record(
+    folder: Path, name: str, told: tuple[Row, list[Row]], given: argparse.Namespace, about: str, runs: int
+) -> None:
     """As docs/results keeps it."""
     columns, rows = told
     four_of = name == "four"
@@ -181,7 +199,7 @@ def record(folder: Path, name: str, told: tuple[Row, list[Row]], given: argparse
         "machine": about,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "seed": "none",
-        "samples": f"{given.runs} runs each, {given.hosts} hosts of {given.mbit:g} Mbit/s",
+        "samples": f"{runs} runs each, {given.hosts} hosts of {given.mbit:g} Mbit/s",
         "plot": {
             "kind": "bars",
             "columns": [1, 3] if four_of else [1, 2, 3, 4],
@@ -200,19 +218,31 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--hosts", type=int, default=5)
     parser.add_argument("--mbit", type=float, default=20.0, help="of each port, on the wire")
     parser.add_argument("--alone", type=float, default=3.0, help="T: seconds that one of the four shuffles takes alone")
+    parser.add_argument(
+        "--max-seconds", type=float, help="begin no round after so long; left out = as many as asked for"
+    )
     parser.add_argument("--only", nargs="*", choices=CASES, default=list(CASES))
     parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
     given = parser.parse_args(words)
     about = machine()
-    print(f"{about}; {given.runs} runs of each, {given.hosts} hosts of {given.mbit:g} Mbit/s\n")
+    print(f"{about}; {given.runs} runs of each, {given.hosts} hosts of {given.mbit:g} Mbit/s")
     topology, network = cloud(given.hosts, given.mbit)
+    rounds = [given.runs * len(CASES[name][1]) * round_s(name, given) for name in given.only]
+    print(
+        f"takes about {sum(rounds):.0f} s: "
+        + ", ".join(f"{n} {s:.0f} s" for n, s in zip(given.only, rounds, strict=True))
+    )
+    end_s = time.monotonic() + (given.max_seconds or math.inf)
     for name in given.only:
         work, policies = CASES[name]
         runs: dict[str, list[list[float]]] = defaultdict(list)
         idle: dict[str, float] = {}
         with lab.session(topology, source="bench-transfers") as session:
             inventory = read_inventory(session.hosts_file)
-            for _ in range(given.runs):
+            for run in range(given.runs):
+                if time.monotonic() + len(policies) * round_s(name, given) > end_s and run:
+                    print(f"{name}: {run} of {given.runs} runs, since the time is up")
+                    break
                 for policy in policies:
                     before = processor_times()
                     with running(inventory, network, policy) as controller:
@@ -223,4 +253,4 @@ def main(words: Sequence[str]) -> None:
         told = (told_four if name == "four" else told_priority)(runs, idle)
         show(*told)
         if given.record:
-            record(given.record, name, told, given, about)
+            record(given.record, name, told, given, about, min(map(len, runs.values())))

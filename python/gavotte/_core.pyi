@@ -110,6 +110,9 @@ class Conductor:
     def absent(self, host: int) -> None:
         """Takes that a receiver is not there, before the start: nobody waits for it, and it may come."""
 
+    def invite(self, host: int) -> None:
+        """Takes that a host of the network is to receive it, too: nobody waits for it, and it may come."""
+
     def expect(self, host: int, now_s: float) -> None:
         """Takes that a receiver that was not there, or was lost, is now."""
 

@@ -25,7 +25,7 @@ from tests.store.worlds import same, world
 from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.history import read_history, write_history
 from gavotte.formats.record import Record
-from gavotte.formats.transfer import Copies, Transfer
+from gavotte.formats.transfer import Copied, Copies, Transfer
 from gavotte.store import Snapshot, StoreError, open_store
 from gavotte.store import schema as tables
 from gavotte.store.engine import open_engine
@@ -74,7 +74,7 @@ def test_a_store_of_a_newer_version(url: str) -> None:
     with engine.begin() as connection:
         connection.execute(tables.schema_versions.insert().values(version=99, applied_s=0.0))
     engine.dispose()
-    assert "version 99 of the store is newer than this Gavotte, which knows 3; update Gavotte" in refused(url)
+    assert "version 99 of the store is newer than this Gavotte, which knows 4; update Gavotte" in refused(url)
 
 
 def test_an_old_store_is_migrated_whole_or_not_at_all(url: str) -> None:
@@ -127,16 +127,19 @@ def test_a_queue_without_broadcasts_takes_them(url: str) -> None:
         old = store.queue().add(Transfer(0, "sort", "me", 0, 1.0, flows))
     engine = open_engine(locate(url), create=False)
     with engine.begin() as connection:
-        connection.exec_driver_sql("ALTER TABLE gavotte_transfers DROP COLUMN copies")
+        for column in ("copies", "receivers"):
+            connection.exec_driver_sql(f"ALTER TABLE gavotte_transfers DROP COLUMN {column}")
         connection.execute(tables.schema_versions.delete().where(tables.schema_versions.c.version > 2))
     engine.dispose()
     with open_store(url) as store:
         queue = store.queue()
         copies = Copies("/data/ü", "a", "/copy-{host}", "chain")
         new = queue.add(Transfer(0, "model", "me", 0, 1.0, flows, copies=copies))
-        sized = replace(new, flows=(HostBytes("a", "b", 7),))
-        queue.save(sized)
-        assert queue.all() == [old, sized]
+        sized = replace(new, flows=(HostBytes("a", "b", 7),)).joined("c", "/mine")
+        over = replace(sized, state="done", receivers=(Copied("c", 2.5, True, "", 1.5),))
+        for changed in (sized, over):
+            queue.save(changed)
+            assert queue.all() == [old, changed]
 
 
 def test_damage_anywhere_is_a_store_error(tmp_path: Path) -> None:

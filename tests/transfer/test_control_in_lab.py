@@ -6,15 +6,15 @@ import json
 import os
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests import builders
 from tests.builders import MBIT
+from tests.running import running
 from tests.shell import GAVOTTE, gavotte, until
 
 from gavotte import lab
@@ -36,18 +36,6 @@ def cloud() -> Iterator[lab.Session]:
     """Three hosts that send 40 Mbit/s each."""
     with lab.session(CLOUD, source="tests") as session:
         yield session
-
-
-@contextmanager
-def running(controller: Controller) -> Iterator[None]:
-    stop = threading.Event()
-    thread = threading.Thread(target=controller.run, args=(stop,))
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def served(cloud: lab.Session, folder: Path) -> list[str | Path]:
@@ -171,6 +159,32 @@ def test_broadcasts_that_make_no_sense_are_refused() -> None:
         with pytest.raises(GavotteError, match=told):
             controller.submit(flows, copies=copies)
     assert controller.list() == []
+
+
+def test_who_cannot_join_is_told_why() -> None:
+    controller = Controller(builders.inventory("abcd"), TRUTH, MemoryQueue())
+    model = controller.submit([HostBytes("a", "b", 0)], copies=Copies("/x", "a", "/y-{host}")).id
+    sort = controller.submit([HostBytes("a", "b", 1)]).id
+    for number, host, output, told in (
+        (9, "c", "", "there is no transfer 9"),
+        (sort, "c", "", "is a shuffle"),
+        (model, "q", "", "`q` is not a host of inventory and Network"),
+        (model, "d", "", "`d` is not a host of inventory and Network"),
+        (model, "a", "", "`a` has the object"),
+        (model, "b", "", "`b` is a receiver of transfer 1 already"),
+        (model, "c", "here", "not the absolute path of a file"),
+    ):
+        with pytest.raises(GavotteError, match=told):
+            controller.join(number, host, output)
+    joined = controller.join(model, "c", "/mine-{host}")
+    assert [flow.target for flow in joined.flows] == ["b", "c"]
+    assert joined.copies is not None
+    assert joined.copies.elsewhere == {"c": "/mine-c"}
+    with pytest.raises(GavotteError, match="a receiver of transfer 1 already"):
+        controller.join(model, "c")
+    controller.cancel(model)
+    with pytest.raises(GavotteError, match="transfer 1 is cancelled"):
+        controller.join(model, "c")
 
 
 def test_what_makes_no_sense_is_refused() -> None:

@@ -11,11 +11,15 @@ from pathlib import Path
 import pytest
 from tests import builders
 from tests.faults import kill_agent, start_agent
-from tests.shell import gavotte
+from tests.running import running
+from tests.shell import gavotte, until
 
 from gavotte import lab
+from gavotte.errors import GavotteError
+from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import read_inventory
-from gavotte.transfer import broadcast
+from gavotte.formats.transfer import Copies, MemoryQueue
+from gavotte.transfer import Client, Controller, broadcast, serving
 from gavotte.transfer.planning import Mechanism
 
 pytestmark = [pytest.mark.lab, pytest.mark.patient]
@@ -116,3 +120,45 @@ def test_who_never_comes_is_named_and_nobody_waits(cloud: lab.Session, file: Pat
     assert "nothing listens" in told["h3"]["error"]
     assert "1 of 4 receivers do not have it: h3" in done.stderr
     assert (tmp_path / "out-h4").read_bytes() == file.read_bytes()
+
+
+@pytest.mark.parametrize("mechanism", ["chain", "mesh"])
+def test_a_host_that_nobody_named_joins_a_broadcast_of_the_queue(
+    cloud: lab.Session, file: Path, tmp_path: Path, mechanism: str
+) -> None:
+    controller = Controller(read_inventory(cloud.hosts_file), BELIEVED, MemoryQueue())
+    # The command takes a second to start.
+    file.write_bytes(2 * file.read_bytes())
+    copies, at = Copies(str(file), "h0", str(tmp_path / "out-{host}"), mechanism), tmp_path / "t.sock"
+    with running(controller), serving(controller, at), Client(at) as client:
+        asked = controller.submit([HostBytes("h0", name, 0) for name in ("h1", "h2")], copies=copies)
+        until(lambda: controller.get(asked.id).moved_bytes > 1_000_000)
+        assert client.join(asked.id, "h3")["state"] == "running"
+        mine = ("transfers", "join", str(asked.id), "h4", "-o", tmp_path / "mine", "--socket", at)
+        done = gavotte(*mine)
+        assert done.returncode == 0, done.stderr
+        told = client.wait(asked.id, MOST_S)
+        for host, why in (("h4", "is done"), ("h9", "not a host of inventory")):
+            with pytest.raises(GavotteError, match=why):
+                client.join(asked.id, host)
+    assert (told["state"], told["error"], told["moved_bytes"]) == ("done", "", 4 * 10_000_000)
+    receivers = {each["host"]: each for each in told["receivers"]}
+    assert all(each["ok"] for each in receivers.values())
+    assert [name for name, each in receivers.items() if each["joined_s"] is not None] == ["h3", "h4"]
+    assert receivers["h3"]["joined_s"] < receivers["h3"]["finish_s"]
+    for name in ("out-h1", "out-h2", "out-h3", "mine"):
+        assert (tmp_path / name).read_bytes() == file.read_bytes()
+
+
+def test_one_that_joins_and_does_not_answer_is_named(cloud: lab.Session, file: Path, tmp_path: Path) -> None:
+    kill_agent(cloud, "h3")
+    controller = Controller(read_inventory(cloud.hosts_file), BELIEVED, MemoryQueue())
+    with running(controller):
+        copies = Copies(str(file), "h0", str(tmp_path / "out-{host}"), "chain")
+        asked = controller.submit([HostBytes("h0", "h1", 0)], copies=copies)
+        controller.join(asked.id, "h3")
+        done = controller.wait(asked.id, MOST_S)
+    assert done.state == "failed"
+    assert "1 of 2 receivers do not have it: h3: " in done.error
+    assert "nothing listens" in done.error
+    assert (tmp_path / "out-h1").read_bytes() == file.read_bytes()

@@ -109,6 +109,11 @@ impl Conductor {
         self.inner.absent(host);
     }
 
+    /// A host of the network is to receive it, too.
+    fn invite(&mut self, host: usize) {
+        self.inner.invite(host);
+    }
+
     /// One that was not there, or was lost, is now.
     fn expect(&mut self, host: usize, now_s: f64) {
         self.inner.expect(host, now_s);

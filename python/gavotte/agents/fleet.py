@@ -147,6 +147,12 @@ class Fleet(Orders):
             raise AgentError(f"the agent on {name} refuses the run: {reply}", failure=reply.failure)
         self._enrolled = requests
 
+    def invite(self, host: Host) -> None:
+        """Adds a host to the inventory, which `admit` may then take in."""
+        if host.name not in {each.name for each in self.inventory.host}:
+            self.inventory = self.inventory.model_copy(update={"host": [*self.inventory.host, host]})
+            self._reach.add(host)
+
     def admit(self, name: str) -> str:
         """Takes in a host that was not there at the enrolment, or whose agent has gone since: by a new road to it.
 

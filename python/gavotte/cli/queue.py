@@ -1,4 +1,4 @@
-"""`gavotte transfers serve`, and what users ask of it: submit, list, cancel, wait."""
+"""`gavotte transfers serve`, and what users ask of it: submit, join, list, cancel, wait."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def submit(
         if not to or not output:
             raise typer.BadParameter("a broadcast needs --to and --output")
         targets = [host for part in to for host in part.split(",") if host]
-        where = str(Path(output).absolute()) if not output.endswith("/") else output
+        where = _absolute(output)
         with Client(socket) as client:
             entry = client.submit_broadcast(
                 str(file.absolute()), source, targets, where, mechanism=mechanism or "auto", **about
@@ -111,6 +111,24 @@ def submit(
         emit_json(entry)
     else:
         typer.echo(entry["id"])
+
+
+@transfers.command(epilog="Example: gavotte transfers join 3 vm7 -o /tmp/model")
+def join(
+    number: Number,
+    host: Annotated[str, typer.Argument(help="Who is to have a copy, too.", metavar="HOST")],
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", help="Where it is to be. By default as the others'.", metavar="PATH"),
+    ] = None,
+    socket: Socket = None,
+    as_json: Json = False,
+) -> None:
+    """Have one host more receive a broadcast that is not over."""
+    from gavotte.transfer import Client
+
+    with Client(socket) as client:
+        _show(client.join(number, host, "" if output is None else _absolute(output)), as_json)
 
 
 @transfers.command("list", epilog="Example: gavotte transfers list --unfinished")
@@ -184,6 +202,10 @@ def _row(entry: dict[str, Any]) -> list[str]:
         after,
         entry["error"],
     ]
+
+
+def _absolute(output: str) -> str:
+    return str(Path(output).absolute()) if not output.endswith("/") else output
 
 
 def _user() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from gavotte.errors import GavotteError
@@ -24,12 +24,25 @@ class Copies:
         source: the host that has it.
         output: where copies are to be, absolute, with `{host}` for each receiver's name.
         mechanism: how.
+        elsewhere: receiver to the path of its copy, where that is another.
     """
 
     path: str
     source: str
     output: str
     mechanism: str = "auto"
+    elsewhere: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What became of one receiver of a broadcast, as `transfer.Receiver` has it."""
+
+    host: str
+    finish_s: float | None
+    ok: bool
+    error: str
+    joined_s: float | None
 
 
 @dataclass(frozen=True)
@@ -51,6 +64,7 @@ class Transfer:
         finished_s: Unix time; None = not over.
         error: why it failed.
         copies: what a broadcast is to make; None = it is a shuffle.
+        receivers: what became of them, once a broadcast is over.
     """
 
     id: int
@@ -66,6 +80,7 @@ class Transfer:
     finished_s: float | None = None
     error: str = ""
     copies: Copies | None = None
+    receivers: tuple[Copied, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -109,7 +124,29 @@ class Transfer:
             "finished_s": self.finished_s,
             "completion_s": None if self.finished_s is None else self.finished_s - self.submitted_s,
             "error": self.error,
+            "receivers": [asdict(each) for each in self.receivers],
         }
+
+    def joined(self, host: str, output: str = "") -> Transfer:
+        """A broadcast with one receiver more, whose copy may be at a path of its own.
+
+        Raises:
+            GavotteError: when it is a shuffle or over, or the host has the object or is to have it already.
+        """
+        copies = self.copies
+        if copies is None:
+            raise GavotteError(f"transfer {self.id} is a shuffle", hint="hosts join broadcasts")
+        if self.over:
+            raise GavotteError(f"transfer {self.id} is {self.state}", hint="submit a new broadcast to the host")
+        if host == copies.source:
+            raise GavotteError(f"`{host}` has the object of transfer {self.id}", hint="name another host")
+        if any(flow.target == host for flow in self.flows):
+            raise GavotteError(f"`{host}` is a receiver of transfer {self.id} already", hint="name another host")
+        if output:
+            copies = replace(copies, elsewhere=copies.elsewhere | {host: output})
+        flow = HostBytes(copies.source, host, self.flows[0].bytes)
+        moved = (*self.moved, 0) if self.moved else ()
+        return replace(self, flows=(*self.flows, flow), moved=moved, copies=copies)
 
 
 class TransferQueue(Protocol):
@@ -168,6 +205,16 @@ def copies_to_text(copies: Copies | None) -> str:
 def copies_from_text(text: str) -> Copies | None:
     """What `copies_to_text` wrote."""
     return Copies(**json.loads(text)) if text else None
+
+
+def receivers_to_text(receivers: Sequence[Copied]) -> str:
+    """As a store keeps them."""
+    return json.dumps([asdict(each) for each in receivers]) if receivers else ""
+
+
+def receivers_from_text(text: str) -> tuple[Copied, ...]:
+    """What `receivers_to_text` wrote."""
+    return tuple(Copied(**each) for each in json.loads(text)) if text else ()
 
 
 def flows_to_text(flows: Sequence[HostBytes]) -> str:

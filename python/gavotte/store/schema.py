@@ -114,6 +114,7 @@ transfers = Table(
     Column("finished_s", Double),
     Column("error", Text, nullable=False),
     Column("copies", Text, nullable=False, server_default=""),
+    Column("receivers", Text, nullable=False, server_default=""),
 )
 
 
@@ -126,14 +127,22 @@ def _second(connection: Connection) -> None:
 
 
 def _third(connection: Connection) -> None:
+    _add_text(connection, "copies")
+
+
+def _fourth(connection: Connection) -> None:
+    _add_text(connection, "receivers")
+
+
+def _add_text(connection: Connection, name: str) -> None:
     # A new store has the column from the second step.
-    if "copies" not in {column["name"] for column in inspect(connection).get_columns("gavotte_transfers")}:
-        connection.execute(text("ALTER TABLE gavotte_transfers ADD COLUMN copies TEXT NOT NULL DEFAULT ''"))
+    if name not in {column["name"] for column in inspect(connection).get_columns("gavotte_transfers")}:
+        connection.execute(text(f"ALTER TABLE gavotte_transfers ADD COLUMN {name} TEXT NOT NULL DEFAULT ''"))
 
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: tuple[Migration, ...] = (_first, _second, _third)
+MIGRATIONS: tuple[Migration, ...] = (_first, _second, _third, _fourth)
 """Step k turns version k into version k + 1. A step that a release has seen is never changed."""
 
 

@@ -7,7 +7,15 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from gavotte.formats.transfer import Transfer, copies_from_text, copies_to_text, flows_from_text, flows_to_text
+from gavotte.formats.transfer import (
+    Transfer,
+    copies_from_text,
+    copies_to_text,
+    flows_from_text,
+    flows_to_text,
+    receivers_from_text,
+    receivers_to_text,
+)
 from gavotte.store import schema as tables
 
 _TABLE = tables.transfers
@@ -23,8 +31,8 @@ def save(connection: Connection, transfer: Transfer) -> None:
     """Writes what may have changed of one."""
     row = _row(transfer)
     if transfer.copies is not None:
-        # How large they are is known only when it has begun.
-        row["flows"] = flows_to_text(transfer.flows)
+        # How large they are is known only when it has begun, and hosts may join.
+        row |= {"flows": flows_to_text(transfer.flows), "copies": copies_to_text(transfer.copies)}
     connection.execute(_TABLE.update().where(_TABLE.c.id == transfer.id).values(**row))
 
 
@@ -38,6 +46,7 @@ def read(connection: Connection) -> list[Transfer]:
                 "flows": flows_from_text(row["flows"]),
                 "moved": tuple(json.loads(row["moved"])),
                 "copies": copies_from_text(row["copies"]),
+                "receivers": receivers_from_text(row["receivers"]),
             }
         )
         for row in rows
@@ -56,4 +65,5 @@ def _row(transfer: Transfer) -> dict[str, Any]:
         "started_s": transfer.started_s,
         "finished_s": transfer.finished_s,
         "error": transfer.error,
+        "receivers": receivers_to_text(transfer.receivers),
     }

@@ -61,7 +61,7 @@ def broadcast(
         seed: of all random choices.
         planned: told of the plan before the start.
         watch: told how far each receiver is.
-        pacing: says how fast each flow may be; None = as fast as the network.
+        pacing: says how fast each flow may be and who else is to have it; None = as fast as the network, and nobody.
 
     Returns:
         what became of each receiver: one that is lost does not keep others from having all.
@@ -102,7 +102,12 @@ def broadcast(
         there = [name for name in receivers if name not in fleet.missing]
         if network is None and there and manifest.bytes:
             network = look(fleet, [source, *there], of=[source, *receivers], congestion=CONGESTION)
-        known = nothing_known([source, *receivers]) if network is None else _with_all(network, [source, *receivers])
+        everybody = [source, *receivers]
+        if pacing is not None and network is not None:
+            # Whoever may join has a place from the start.
+            names = {host.name for host in inventory.host} - set(everybody)
+            everybody += [name for name in network.names if name in names]
+        known = nothing_known(everybody) if network is None else _with_all(network, everybody)
         kept = BlockTimes.read(times or default_path(used)) if mechanism in CORNETS else None
         inferred = kept.partitions(known.names, seed=seed) if kept and mechanism == "clustering" else None
         plan = plan_broadcast(known, source, receivers, manifest.bytes, mechanism=mechanism, inferred=inferred)
@@ -110,7 +115,7 @@ def broadcast(
             planned(plan)
         result = BroadcastResult(plan, [Receiver(name, paths[name]) for name in receivers])
         at = {name: index for index, name in enumerate(known.names)}
-        run = Run(fleet, manifest, path, result, at, watch, begin_s, kept, seed, pacing, wait_s)
+        run = Run(fleet, inventory, manifest, path, result, at, watch, begin_s, kept, seed, pacing, wait_s)
         run.run(max_seconds)
         if kept is not None:
             kept.write()

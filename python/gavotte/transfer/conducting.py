@@ -10,10 +10,11 @@ from typing import Protocol
 from gavotte import _core
 from gavotte.agents import Fleet
 from gavotte.agents import agent_pb2 as pb
-from gavotte.errors import AgentError
+from gavotte.errors import AgentError, GavotteError
+from gavotte.formats.inventory import Inventory
 from gavotte.transfer.blocktimes import BlockTimes
 from gavotte.transfer.joining import Latecomers
-from gavotte.transfer.outcome import BroadcastResult
+from gavotte.transfer.outcome import BroadcastResult, Receiver
 from gavotte.transfer.shuffling import Flow
 
 logger = logging.getLogger(__name__)
@@ -44,13 +45,16 @@ Watch = Callable[[str, int, int], None]
 
 
 class Pacing(Protocol):
-    """Somebody who says how fast the flows of a broadcast may be while it runs."""
+    """Somebody who says how fast the flows of a broadcast may be while it runs, and who else is to have it."""
 
     def under_way(self, flows: Sequence[Flow]) -> None:
         """Told of parent, child and bytes left of each subscription. Those of which `limits` has said nothing wait."""
 
     def limits(self) -> Mapping[tuple[str, str], float]:
         """What has changed since the last call: parent and child to bit/s; infinite = no limit, 0 = it waits."""
+
+    def newcomers(self, *, ending: bool) -> Sequence[tuple[str, str]]:
+        """Hosts that are to have it, too, since the last call, and where. None when `ending`: then none follow."""
 
     def stopped(self) -> bool:
         """Whether the broadcast is to end."""
@@ -62,6 +66,7 @@ class Run:
     def __init__(
         self,
         fleet: Fleet,
+        inventory: Inventory,
         manifest: pb.ManifestReply,
         path: str,
         result: BroadcastResult,
@@ -74,6 +79,7 @@ class Run:
         wait_s: float,
     ) -> None:
         self._fleet = fleet
+        self._hosts = {host.name: host for host in inventory.host}
         self._manifest = manifest
         self._path = path
         self._result = result
@@ -125,19 +131,20 @@ class Run:
                 source = self._plan.source
                 over = self._heard(name, reply)
                 waits = self._latecomers.sought and self._now() < over_s + self._wait_s
-                if (over and not waits) and (
+                ends = (over and not waits and not self._latecomers.untried()) and (
                     name == source
                     or self._now() > over_s + LAST_WORD_S
                     or self._conductor.loss(self._at[source]) is not None
-                ):
+                )
+                if ends and not self._invite(ending=True):
                     break
                 if self._pacing is not None and self._pacing.stopped():
-                    for host in self._plan.receivers:
+                    for host in self._by_name:
                         self._conductor.lost(self._at[host], "it was cancelled", self._now())
                     break
                 over_s = over_s if self._conductor.is_over() else self._now()
                 if self._now() > max_seconds:
-                    for host in self._plan.receivers:
+                    for host in self._by_name:
                         self._conductor.lost(self._at[host], f"it took longer than {max_seconds:g} s", self._now())
                     break
         finally:
@@ -159,6 +166,20 @@ class Run:
             fetches=not source and self._plan.mechanism in CORNETS,
             seed=(self._seed + 1) * 1_000_003 + self._at[name],
         )
+
+    def _invite(self, *, ending: bool = False) -> bool:
+        """Seeks hosts that nobody had named at the start; whether there are any."""
+        newcomers = [] if self._pacing is None else self._pacing.newcomers(ending=ending)
+        for name, path in newcomers:
+            self._by_name[name] = Receiver(name, path)
+            self._result.receivers.append(self._by_name[name])
+            self._conductor.invite(self._at[name])
+            try:
+                self._fleet.invite(self._hosts[name])
+            except GavotteError as error:
+                self._latecomers.sought[name] = str(error)
+            self._latecomers.seek(name, "it has not answered yet", at_once=True)
+        return bool(newcomers)
 
     def _joining(self) -> dict[str, pb.BroadcastRequest]:
         """Hosts that were not there and are now."""
@@ -268,6 +289,7 @@ class Run:
             self._asked_s = time.monotonic()
             flows = self._conductor.flows()
             self._pacing.under_way([(self._names[m], self._names[n], float(left)) for m, n, left in flows])
+            self._invite()
 
     def _lose(self, name: str, why: str) -> None:
         self._expected.discard(name)

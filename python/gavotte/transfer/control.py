@@ -13,8 +13,9 @@ from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.formats.transfer import Copies, Transfer, TransferQueue, checked
+from gavotte.transfer.broadcasting import HOST, output_paths
 from gavotte.transfer.orders import order_rates
-from gavotte.transfer.underway import UnderWay, check_copies, under_way
+from gavotte.transfer.underway import BroadcastUnderWay, UnderWay, check_copies, under_way
 
 logger = logging.getLogger(__name__)
 
@@ -85,8 +86,7 @@ class Controller:
         """
         checked(flows, weight=weight, priority_class=priority_class)
         for host in (end for flow in flows for end in (flow.source, flow.target)):
-            if host not in self._hosts or host not in self._network.names:
-                raise GavotteError(f"`{host}` is not a host of inventory and Network", hint="check its spelling")
+            self._check_host(host)
         if copies is not None:
             check_copies(copies, flows)
         new = Transfer(0, name, user, priority_class, weight, tuple(flows), submitted_s=self._clock(), copies=copies)
@@ -95,6 +95,36 @@ class Controller:
             self._transfers[kept.id] = kept
             self._changed.notify_all()
         return kept
+
+    def join(self, number: int, host: str, output: str = "") -> Transfer:
+        """Has one host more receive a broadcast, which may be under way. It is tried until the others have it.
+
+        Args:
+            number: of the transfer.
+            host: who is to have it, of the inventory.
+            output: where its copy is to be, absolute; empty = as the others'.
+
+        Raises:
+            GavotteError: when there is no broadcast of that number that is not over, or the host is none of inventory
+                and Network, or has the object or is to have it already.
+        """
+        self.get(number)
+        self._check_host(host)
+        if output:
+            output_paths(output, [host])
+        with self._changed:
+            live = self._live.get(number)
+            joined = self._now(self._transfers[number]).joined(host, output.replace(HOST, host))
+            if isinstance(live, BroadcastUnderWay):
+                live.join(joined)
+            self._transfers[number] = joined
+            self._queue.save(joined)
+            self._changed.notify_all()
+        return self.get(number)
+
+    def _check_host(self, host: str) -> None:
+        if host not in self._hosts or host not in self._network.names:
+            raise GavotteError(f"`{host}` is not a host of inventory and Network", hint="check its spelling")
 
     def list(self) -> list[Transfer]:
         """All, by number."""

@@ -1,4 +1,4 @@
-"""Hosts that are not there when a broadcast begins, or whose agents go: tried again until they take part."""
+"""Hosts that are not there when a broadcast begins, that go, or that are named later: tried until they take part."""
 
 from __future__ import annotations
 
@@ -28,17 +28,24 @@ class Latecomers:
         self.sought: dict[str, str] = {}
         self._fleet = fleet
         self._here: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._untried: set[str] = set()
         self._over = threading.Event()
         self._threads: list[threading.Thread] = []
 
-    def seek(self, name: str, why: str) -> None:
-        """Tries a host from now on."""
+    def seek(self, name: str, why: str, *, at_once: bool = False) -> None:
+        """Tries a host from now on, or after a pause."""
         if name in self.sought or self._over.is_set():
             return
         self.sought[name] = why
-        thread = threading.Thread(target=self._try, args=(name,), daemon=True, name=f"seek-{name}")
+        if at_once:
+            self._untried.add(name)
+        thread = threading.Thread(target=self._try, args=(name, at_once), daemon=True, name=f"seek-{name}")
         self._threads.append(thread)
         thread.start()
+
+    def untried(self) -> bool:
+        """Whether a host that is sought at once was not tried yet, or answered since `came` was asked."""
+        return bool(self._untried) or not self._here.empty()
 
     def came(self) -> list[str]:
         """Hosts that take part since the last call. Does not wait."""
@@ -54,8 +61,9 @@ class Latecomers:
         for thread in self._threads:
             thread.join(STOP_S)
 
-    def _try(self, name: str) -> None:
-        while not self._over.wait(RETRY_S):
+    def _try(self, name: str, at_once: bool) -> None:
+        while not self._over.wait(0.0 if at_once else RETRY_S):
+            at_once = False
             try:
                 why = self._fleet.admit(name)
             except ValueError as error:
@@ -64,5 +72,7 @@ class Latecomers:
                 return
             if not why:
                 self._here.put(name)
+            self._untried.discard(name)
+            if not why:
                 return
             self.sought[name] = why

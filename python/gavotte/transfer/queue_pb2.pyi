@@ -61,7 +61,7 @@ class SubmitRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., flows: _Optional[_Iterable[_Union[Flow, _Mapping]]] = ..., priority_class: _Optional[int] = ..., weight: _Optional[float] = ..., user: _Optional[str] = ..., copies: _Optional[_Union[Copies, _Mapping]] = ...) -> None: ...
 
 class Entry(_message.Message):
-    __slots__ = ("id", "name", "user", "priority_class", "weight", "state", "bytes", "moved_bytes", "submitted_s", "started_s", "finished_s", "error", "broadcast")
+    __slots__ = ("id", "name", "user", "priority_class", "weight", "state", "bytes", "moved_bytes", "submitted_s", "started_s", "finished_s", "error", "broadcast", "receivers")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -75,6 +75,7 @@ class Entry(_message.Message):
     FINISHED_S_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     BROADCAST_FIELD_NUMBER: _ClassVar[int]
+    RECEIVERS_FIELD_NUMBER: _ClassVar[int]
     id: int
     name: str
     user: str
@@ -88,7 +89,22 @@ class Entry(_message.Message):
     finished_s: float
     error: str
     broadcast: bool
-    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., priority_class: _Optional[int] = ..., weight: _Optional[float] = ..., state: _Optional[_Union[State, str]] = ..., bytes: _Optional[int] = ..., moved_bytes: _Optional[int] = ..., submitted_s: _Optional[float] = ..., started_s: _Optional[float] = ..., finished_s: _Optional[float] = ..., error: _Optional[str] = ..., broadcast: bool = ...) -> None: ...
+    receivers: _containers.RepeatedCompositeFieldContainer[Receiver]
+    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., priority_class: _Optional[int] = ..., weight: _Optional[float] = ..., state: _Optional[_Union[State, str]] = ..., bytes: _Optional[int] = ..., moved_bytes: _Optional[int] = ..., submitted_s: _Optional[float] = ..., started_s: _Optional[float] = ..., finished_s: _Optional[float] = ..., error: _Optional[str] = ..., broadcast: bool = ..., receivers: _Optional[_Iterable[_Union[Receiver, _Mapping]]] = ...) -> None: ...
+
+class Receiver(_message.Message):
+    __slots__ = ("host", "finish_s", "ok", "error", "joined_s")
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    FINISH_S_FIELD_NUMBER: _ClassVar[int]
+    OK_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    JOINED_S_FIELD_NUMBER: _ClassVar[int]
+    host: str
+    finish_s: float
+    ok: bool
+    error: str
+    joined_s: float
+    def __init__(self, host: _Optional[str] = ..., finish_s: _Optional[float] = ..., ok: bool = ..., error: _Optional[str] = ..., joined_s: _Optional[float] = ...) -> None: ...
 
 class ListRequest(_message.Message):
     __slots__ = ("unfinished",)
@@ -109,6 +125,16 @@ class CancelRequest(_message.Message):
     ID_FIELD_NUMBER: _ClassVar[int]
     id: int
     def __init__(self, id: _Optional[int] = ...) -> None: ...
+
+class JoinRequest(_message.Message):
+    __slots__ = ("id", "host", "output")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    host: str
+    output: str
+    def __init__(self, id: _Optional[int] = ..., host: _Optional[str] = ..., output: _Optional[str] = ...) -> None: ...
 
 class WaitRequest(_message.Message):
     __slots__ = ("id", "seconds")

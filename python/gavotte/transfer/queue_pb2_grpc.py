@@ -49,6 +49,11 @@ class TransfersStub(object):
                 request_serializer=gavotte_dot_transfer_dot_queue__pb2.CancelRequest.SerializeToString,
                 response_deserializer=gavotte_dot_transfer_dot_queue__pb2.Entry.FromString,
                 _registered_method=True)
+        self.Join = channel.unary_unary(
+                '/gavotte.transfer.Transfers/Join',
+                request_serializer=gavotte_dot_transfer_dot_queue__pb2.JoinRequest.SerializeToString,
+                response_deserializer=gavotte_dot_transfer_dot_queue__pb2.Entry.FromString,
+                _registered_method=True)
         self.Wait = channel.unary_unary(
                 '/gavotte.transfer.Transfers/Wait',
                 request_serializer=gavotte_dot_transfer_dot_queue__pb2.WaitRequest.SerializeToString,
@@ -80,6 +85,14 @@ class TransfersServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Join(self, request, context):
+        """Has one host more receive a broadcast that is not over. NOT_FOUND where there is no transfer of that number,
+        FAILED_PRECONDITION where the host cannot join it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Wait(self, request, context):
         """Returns when a transfer is over or the time is up.
         """
@@ -103,6 +116,11 @@ def add_TransfersServicer_to_server(servicer, server):
             'Cancel': grpc.unary_unary_rpc_method_handler(
                     servicer.Cancel,
                     request_deserializer=gavotte_dot_transfer_dot_queue__pb2.CancelRequest.FromString,
+                    response_serializer=gavotte_dot_transfer_dot_queue__pb2.Entry.SerializeToString,
+            ),
+            'Join': grpc.unary_unary_rpc_method_handler(
+                    servicer.Join,
+                    request_deserializer=gavotte_dot_transfer_dot_queue__pb2.JoinRequest.FromString,
                     response_serializer=gavotte_dot_transfer_dot_queue__pb2.Entry.SerializeToString,
             ),
             'Wait': grpc.unary_unary_rpc_method_handler(
@@ -191,6 +209,33 @@ class Transfers(object):
             target,
             '/gavotte.transfer.Transfers/Cancel',
             gavotte_dot_transfer_dot_queue__pb2.CancelRequest.SerializeToString,
+            gavotte_dot_transfer_dot_queue__pb2.Entry.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Join(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavotte.transfer.Transfers/Join',
+            gavotte_dot_transfer_dot_queue__pb2.JoinRequest.SerializeToString,
             gavotte_dot_transfer_dot_queue__pb2.Entry.FromString,
             options,
             channel_credentials,

@@ -8,6 +8,7 @@ import socket as sockets
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
@@ -18,7 +19,7 @@ from gavotte.agents.calls import aside
 from gavotte.agents.runtime import runtime_dir
 from gavotte.errors import GavotteError
 from gavotte.formats.byte_matrix import HostBytes
-from gavotte.formats.transfer import STATES, Copies, Transfer
+from gavotte.formats.transfer import STATES, Copied, Copies, Transfer
 from gavotte.transfer import queue_pb2 as pb
 from gavotte.transfer.control import Controller
 from gavotte.transfer.queue_pb2_grpc import TransfersServicer, TransfersStub, add_TransfersServicer_to_server
@@ -115,6 +116,15 @@ class _Service(TransfersServicer):
         except GavotteError as error:
             _refuse(context, grpc.StatusCode.NOT_FOUND, error)
 
+    def Join(self, request: Any, context: Any) -> Any:  # noqa: N802
+        code = grpc.StatusCode.NOT_FOUND
+        try:
+            self._controller.get(request.id)
+            code = grpc.StatusCode.FAILED_PRECONDITION
+            return _entry(self._controller.join(request.id, request.host, request.output))
+        except GavotteError as error:
+            _refuse(context, code, error)
+
     def Wait(self, request: Any, context: Any) -> Any:  # noqa: N802
         seconds = request.seconds if 0 < request.seconds <= WAIT_S else WAIT_S
         try:
@@ -143,6 +153,7 @@ def _entry(transfer: Transfer) -> Any:
         finished_s=transfer.finished_s or 0.0,
         error=transfer.error,
         broadcast=transfer.copies is not None,
+        receivers=[pb.Receiver(**asdict(each)) for each in transfer.receivers],
     )
 
 
@@ -230,6 +241,10 @@ class Client:
         """Ends a transfer that is not over, and returns its entry."""
         return _told(self._call("Cancel", pb.CancelRequest(id=number), CALL_S + 10.0))
 
+    def join(self, number: int, host: str, output: str = "") -> dict[str, Any]:
+        """Has a host receive a broadcast that is not over, and returns its entry. Arguments as of `Controller.join`."""
+        return _told(self._call("Join", pb.JoinRequest(id=number, host=host, output=output)))
+
     def wait(self, number: int, seconds: float = math.inf) -> dict[str, Any]:
         """Returns the entry of a transfer when it is over or the time is up."""
         while True:
@@ -268,4 +283,10 @@ def _told(entry: Any) -> dict[str, Any]:
         entry.finished_s or None,
         entry.error,
         Copies("", "", "") if entry.broadcast else None,
+        tuple(map(_copied, entry.receivers)),
     ).as_dict()
+
+
+def _copied(each: Any) -> Copied:
+    finish_s = each.finish_s if each.HasField("finish_s") else None
+    return Copied(each.host, finish_s, each.ok, each.error, each.joined_s if each.HasField("joined_s") else None)

@@ -16,7 +16,7 @@ from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
-from gavotte.formats.transfer import Copies, Transfer
+from gavotte.formats.transfer import Copied, Copies, Transfer
 from gavotte.transfer.broadcasting import broadcast, output_paths
 from gavotte.transfer.carrying import CONGESTION, SLACK
 from gavotte.transfer.conducting import CORNETS
@@ -213,6 +213,8 @@ class BroadcastUnderWay(UnderWay):
     def __init__(self, transfer: Transfer, copies: Copies) -> None:
         super().__init__(transfer)
         self._copies = copies
+        self._newcomers: list[tuple[str, str]] = []
+        self._begun = self._ended = False
         self._flows: list[Flow] = []
         self._told: dict[tuple[str, str], float] = {}
         self._wanted: dict[tuple[str, str], float] = {}
@@ -232,24 +234,28 @@ class BroadcastUnderWay(UnderWay):
 
     def carry(self, inventory: Inventory, network: Network, changed: threading.Condition) -> None:
         """All subscriptions are held until they are paced."""
-        transfer, copies = self.transfer, self._copies
-        at = {flow.target: number for number, flow in enumerate(transfer.flows)}
         self._guard = changed
+        with changed:
+            transfer, copies, self._begun = self.transfer, self._copies, True
+            # A copy at a path of its own is its own matter.
+            self._newcomers = list(copies.elsewhere.items())
+            targets = [flow.target for flow in transfer.flows if flow.target not in copies.elsewhere]
 
         def planned(plan: BroadcastPlan) -> None:
             with changed:
-                sized = tuple(HostBytes(flow.source, flow.target, plan.bytes) for flow in transfer.flows)
+                sized = tuple(HostBytes(flow.source, flow.target, plan.bytes) for flow in self.transfer.flows)
                 self.transfer = replace(self.transfer, flows=sized)
 
         def watch(receiver: str, held: int, _: int) -> None:
-            self.moved[at[receiver]] = held
+            at = next(number for number, flow in enumerate(self.transfer.flows) if flow.target == receiver)
+            self.moved[at] = held
 
         result = broadcast(
             copies.path,
             inventory,
             copies.source,
             copies.output,
-            targets=list(at),
+            targets=targets,
             network=network,
             mechanism=copies.mechanism,  # type: ignore[arg-type]
             max_seconds=MOST_S,
@@ -258,9 +264,34 @@ class BroadcastUnderWay(UnderWay):
             watch=watch,
             pacing=self,
         )
+        became = (Copied(each.host, each.finish_s, each.ok, each.error, each.joined_s) for each in result.receivers)
+        with changed:
+            self.transfer = replace(self.transfer, receivers=tuple(became))
         if result.lost and not self.cancelled:
             lost = "; ".join(f"{host}: {why}" for host, why in result.lost.items())
             raise AgentError(f"{len(result.lost)} of {len(result.receivers)} receivers do not have it: {lost}")
+
+    def join(self, joined: Transfer) -> None:
+        """Takes in the newest receiver of the transfer. Called by who holds what `carry` calls `changed`.
+
+        Raises:
+            GavotteError: when it is too late.
+        """
+        if self._ended or self.cancelled or joined.copies is None:
+            raise GavotteError(f"transfer {joined.id} ends just now", hint="submit a new broadcast to the host")
+        self.transfer, self._copies = joined, joined.copies
+        self.moved.append(0)
+        host = joined.flows[-1].target
+        if self._begun:
+            where = output_paths(joined.copies.output, [host]) | joined.copies.elsewhere
+            self._newcomers.append((host, where[host]))
+
+    def newcomers(self, *, ending: bool) -> Sequence[tuple[str, str]]:
+        """As `Pacing.newcomers`."""
+        with self._guard:
+            came, self._newcomers = self._newcomers, []
+            self._ended |= ending and not came
+        return came
 
     def under_way(self, flows: Sequence[Flow]) -> None:
         """As `Pacing.under_way`."""

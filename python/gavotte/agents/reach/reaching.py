@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -105,16 +105,25 @@ class Reach:
         if over_ssh:
             logger.info("connects to %d hosts over SSH", len(over_ssh))
             self._open_tunnels(over_ssh, resources, start=start)
-        if any(isinstance(host.route, TlsRoute) for host in inventory.host):
-            place = keys.keys_folder(inventory.keys)
-            self._keys = str(place)
-            self._secure = keys.credentials(place)
+        self._secure_for(inventory.host)
         if not start:
             return
         for host in inventory.host:
             if host.name not in self.missing:
                 self.channels[host.name] = channel = self._channel(host)
                 resources.callback(channel.close)
+
+    def add(self, host: Host) -> None:
+        """Takes in a host, which `again` may then reach.
+
+        Raises:
+            GavotteError: when the controller itself lacks something: keys, the ssh client, the agent to copy.
+        """
+        self._hosts[host.name] = host
+        self._secure_for([host])
+        if isinstance(host.route, SshRoute) and self._base is None and self._resources is not None:
+            ssh_program()
+            self._keep_tunnels(self._resources)
 
     def again(self, name: str) -> grpc.Channel:
         """Opens a new road to a host that was missing, or whose agent has gone. To be called in any thread.
@@ -154,12 +163,10 @@ class Reach:
     def _open_tunnels(self, hosts: list[Host], resources: ExitStack, *, start: bool) -> None:
         ssh_program()
         binaries = agent_binaries()
-        base = self._base = resources.enter_context(folder.claimed())
+        base = self._keep_tunnels(resources)
         for index, host in enumerate(hosts):
             assert isinstance(host.route, SshRoute)
             self.tunnels[host.name] = Tunnel(host.route, base / str(index), config=self._config)
-        resources.callback(self._close_tunnels)
-        threading.Thread(target=self._beat, daemon=True, name="lifelines").start()
 
         def attempt(host: Host) -> None:
             try:
@@ -178,6 +185,20 @@ class Reach:
                 for tunnel in self.tunnels.values():
                     tunnel.abort()
                 raise
+
+    def _keep_tunnels(self, resources: ExitStack) -> Path:
+        """Makes a folder for their sockets, and has them closed at the end."""
+        self._base = resources.enter_context(folder.claimed())
+        resources.callback(self._close_tunnels)
+        threading.Thread(target=self._beat, daemon=True, name="lifelines").start()
+        return self._base
+
+    def _secure_for(self, hosts: Iterable[Host]) -> None:
+        """Reads the keys, if a host wants them and nobody has."""
+        if self._secure is None and any(isinstance(host.route, TlsRoute) for host in hosts):
+            place = keys.keys_folder(self._keys or None)
+            self._keys = str(place)
+            self._secure = keys.credentials(place)
 
     def _beat(self) -> None:
         while not self._ended.wait(BEAT_S):
