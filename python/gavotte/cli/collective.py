@@ -101,7 +101,9 @@ def collective(
     warn_of_unknown(net)
     hosts = net.names
     if placement is not None:
-        hosts = list(read_placement(placement).assignment.values())
+        placed = read_placement(placement)
+        placed.check_stays("a collective")
+        hosts = list(placed.assignment.values())
     elif ranks is not None:
         hosts = [host.strip() for host in ranks.split(",")]
     try:

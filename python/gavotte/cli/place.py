@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gavotte.formats.app import App
     from gavotte.formats.guarantee import Guarantee
     from gavotte.formats.network import Network
+    from gavotte.formats.placement import Placement
     from gavotte.place import Answer, Explanation, Quota, Running
 
 USELESS_GAP = 0.95
@@ -90,6 +91,18 @@ def place(
             metavar="SECONDS",
         ),
     ] = 0.1,
+    ran: Annotated[
+        Path | None,
+        typer.Option(
+            "--ran",
+            help="With --took: foretell what the applications take that ran under this placement.",
+            metavar="P.placement.json",
+        ),
+    ] = None,
+    took: Annotated[
+        list[float] | None,
+        typer.Option("--took", help="So long a run took there. May be repeated.", min=0.001, metavar="SECONDS"),
+    ] = None,
     robust: Annotated[bool, typer.Option("--robust", help="Plan with the lower end of each rate's interval.")] = False,
     max_hosts: Annotated[
         int | None, typer.Option("--max-hosts", help="Use at most so many hosts.", min=1, metavar="N")
@@ -134,6 +147,15 @@ def place(
             "equal answers on any machine, however long that takes there.",
         ),
     ] = False,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            "--state",
+            help="Let tasks without `state_bytes` of their own move between phases too, with this much state to send; "
+            "memory = their memory_bytes.",
+            metavar="SIZE",
+        ),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what limits the completion time, and the next-best placement.")
     ] = False,
@@ -149,11 +171,28 @@ def place(
     from gavotte.formats.app import read_app
     from gavotte.formats.guarantee import read_guarantee, write_guarantee
     from gavotte.formats.network import read_network
-    from gavotte.formats.placement import write_placement
+    from gavotte.formats.placement import read_placement, write_placement
     from gavotte.guarantee import on_hosts
-    from gavotte.place import PlacementLimits, decide, latency_s, select_hosts, spend, twice_counted, worst_case, worth
+    from gavotte.place import (
+        PlacementLimits,
+        decide,
+        decide_phases,
+        forecast,
+        latency_s,
+        select_hosts,
+        spend,
+        twice_counted,
+        worst_case,
+        worth,
+    )
     from gavotte.place import explain as reason
+    from gavotte.terms.unfolding import unfold
 
+    if (ran is None) != (not took):
+        raise typer.BadParameter("--ran and --took go together")
+    bound_as_one = goal != "time" or running or ran or guarantee or max_hosts or max_price is not None
+    if state is not None and bound_as_one:
+        raise typer.BadParameter("--state is for the least time alone: no other goal, limits, --running or --ran")
     net, loaded = read_network(network), [read_app(app) for app in apps]
     warnings = unknown_pairs(net)
     net = worst_case(net) if robust else net
@@ -177,9 +216,24 @@ def place(
     if hosts_guarantee is not None and guarantee is None:
         raise typer.BadParameter("--hosts-guarantee needs --guarantee")
     wanted = None if guarantee is None else read_guarantee(guarantee)
+    moving = {} if bound_as_one else _states(loaded, state)
     with searching(time_limit) as watch:
 
         def under(limits: PlacementLimits, limit_s: float) -> Answer:
+            if moving:
+                return decide_phases(
+                    net,
+                    loaded,
+                    moving,
+                    method,
+                    sharing=sharing,
+                    seed=seed,
+                    time_limit_s=limit_s,
+                    allowed=allowed,
+                    threads=threads,
+                    repeatable=repeatable,
+                    watch=watch,
+                )
             return decide(
                 net,
                 loaded,
@@ -198,13 +252,30 @@ def place(
         limited = PlacementLimits(max_hosts, max_price, quotas=_quotas(wanted, net, loaded))
         answer = spend(net, loaded, goal, within, under, limited, limit_s=time_limit, repeatable=repeatable)
     result = answer.placement.model_copy(update={"elapsed_s": 0.0} if untimed else {})
+    apps_there, there_all = unfold(loaded, result)
     gain = None
-    if not there:
+    if not there and not result.moves:
         gain = worth(
             net, loaded, result, sharing=sharing, rate_error=rate_error, least_saving_s=least_saving, seed=seed
         )
+    foretold = None
+    if ran is not None:
+        before = read_placement(ran)
+        before.check_stays("a forecast")
+        foretold = forecast(
+            net,
+            loaded,
+            before.assignment,
+            result.assignment,
+            took or (),
+            sharing=sharing,
+            rate_error=rate_error,
+            seed=seed,
+        )
     explanation = None
-    if explain:
+    if explain and result.moves:
+        note("only placements without moves are explained")
+    elif explain:
         explanation = reason(net, loaded, result, sharing=sharing, running=there, allowed=allowed, limits=answer.limits)
     if output is not None:
         write_placement(output, result)
@@ -223,10 +294,10 @@ def place(
             "stopped": answer.stopped,
             "interrupted": answer.interrupted,
         }
-        extra |= {"hosts_used": len(set(result.assignment.values())), "price_usd": answer.price_usd}
-        farthest_s = latency_s(net, loaded, result.assignment)
-        extra |= {"latency_s": farthest_s}
+        extra |= {"hosts_used": len(set(there_all.assignment.values())), "price_usd": answer.price_usd}
+        extra |= {"latency_s": latency_s(net, apps_there, there_all.assignment), "unmoved_s": answer.unmoved_s}
         extra |= {"warnings": warnings, "worth": None if gain is None else asdict(gain)}
+        extra |= {} if foretold is None else {"forecast": asdict(foretold)}
         extra |= {} if explanation is None else {"explanation": asdict(explanation)}
         emit_json(result.model_dump(mode="json") | extra)
         if answer.interrupted:
@@ -236,6 +307,8 @@ def place(
     for task, host in result.assignment.items():
         by_host.setdefault(host, []).append(task)
     emit_table(["host", "tasks"], [[host, " ".join(tasks)] for host, tasks in sorted(by_host.items())], words=["tasks"])
+    if result.moves:
+        _emit_moves(result)
     if explanation is not None:
         _emit_explanation(explanation)
     if result.optimal:
@@ -249,11 +322,17 @@ def place(
         chosen = "not proven optimal, the best found"
     note(f"{chosen}: predicted {result.completion_s:.3g} s ({proof}), seed {result.seed}")
     note(f"bottleneck: {result.bottleneck}")
+    if answer.unmoved_s is not None:
+        saved_s = answer.unmoved_s - result.completion_s
+        said = f"save {saved_s:.3g} s of {answer.unmoved_s:.3g} s" if result.moves else "save less than they cost"
+        note(f"moves between phases {said}")
     if goal != "time" or answer.price_usd:
         price = f", {answer.price_usd:.4g} USD" if answer.price_usd else ""
-        note(f"{len(set(result.assignment.values()))} hosts{price}")
+        note(f"{len(set(there_all.assignment.values()))} hosts{price}")
     if gain is not None and gain.worthwhile:
         note(gain.reason)
+    if foretold is not None:
+        note(foretold.reason)
     if output is not None:
         note(f"wrote {output}")
     if answer.interrupted:
@@ -269,6 +348,27 @@ def _quotas(wanted: Guarantee | None, network: Network, apps: Sequence[App]) -> 
         return ()
     found = rooms(wanted, network, list(task_keys(apps)))
     return tuple(Quota(each.link, each.hosts, each.needs_bps, each.most_bps, each.sends) for each in found)
+
+
+def _states(apps: Sequence[App], text: str | None) -> dict[str, int]:
+    """What goes with each task that may move."""
+    from gavotte.formats.rates import parse_size
+    from gavotte.place import states
+
+    try:
+        return states(apps, text if text in (None, "memory") else parse_size(text))
+    except ValueError as error:
+        raise GavotteError(f"--state: {error}", hint="use e.g. 64mb, or memory") from None
+
+
+def _emit_moves(found: Placement) -> None:
+    """A table of the tasks that change their hosts."""
+    at = dict(found.assignment)
+    rows = []
+    for move in found.moves:
+        rows.append([str(move.phase), move.task, at[move.task], move.host, format_bytes(move.bytes)])
+        at[move.task] = move.host
+    emit_table(["before phase", "task", "from", "to", "state"], rows, title="\nmoves", words=["task", "from", "to"])
 
 
 def _emit_explanation(found: Explanation) -> None:
@@ -331,6 +431,7 @@ def _running(text: str) -> Running:
     from gavotte.formats.app import read_app
     from gavotte.formats.placement import read_placement
     from gavotte.place import Running
+    from gavotte.terms.unfolding import unfold
 
     placement, apps = _split(text, ":", "--running")
-    return Running([read_app(app) for app in apps.split(",")], read_placement(placement))
+    return Running(*unfold([read_app(app) for app in apps.split(",")], read_placement(placement)))

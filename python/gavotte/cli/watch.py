@@ -122,7 +122,9 @@ def watch(
 
     def running() -> Running:
         assert placement is not None
-        return Running(apps, read_placement(placement))
+        placed = read_placement(placement)
+        placed.check_stays("what is watched")
+        return Running(apps, placed)
 
     def tell(told: Told) -> None:
         typer.echo(json.dumps(told.document) if as_json else _sentence(told.event))

@@ -62,12 +62,14 @@ def export(placement: Placement, form: str, *, app: str | None = None) -> str:
         The text of the file, ending in a newline.
 
     Raises:
-        GavotteError: when there is no such format or application, or a host's name means something else in it.
+        GavotteError: when there is no such format or application, a host's name means something else in it, or a task
+            moves between phases.
     """
     if form in UNWRITTEN:
         raise GavotteError(f"format `{form}` is not supported yet", hint="use json or csv and convert it")
     if form not in FORMATS:
         raise GavotteError(f"unknown format `{form}`", hint=f"use {', '.join(FORMATS)}")
+    placement.check_stays("a host file")
     return FORMATS[form].write(placement if app is None else only(placement, app))
 
 

@@ -27,12 +27,14 @@ class Task(Written):
         cpus: cores it needs.
         memory_bytes: memory it needs.
         storage_bytes: room on disk it needs.
+        state_bytes: what goes with it when it moves to another host between phases; None = it stays where it is.
     """
 
     name: Label
     cpus: Annotated[float, Field(ge=0, le=1e6)] = 1.0
     memory_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
     storage_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
+    state_bytes: Annotated[int, Field(ge=0, le=1 << 60)] | None = None
 
 
 class Transfer(Written):

@@ -19,14 +19,31 @@ FORMAT = "gavotte/placement/1"
 Seconds = Annotated[float, Field(ge=0)]
 
 
+class Move(Emitted):
+    """A task that changes its host between two phases.
+
+    Attributes:
+        task: its key.
+        phase: the transfers of this phase wait until it has moved.
+        host: where it is from then on.
+        bytes: its state, which goes there.
+    """
+
+    task: str
+    phase: Annotated[int, Field(ge=0)]
+    host: HostName
+    bytes: Annotated[int, Field(ge=0)]
+
+
 class Placement(Emitted, Tabular):
     """A task-to-host assignment with its prediction.
 
     Attributes:
         apps: names of the applications placed. With several, a task's key is `app/task`.
         method: how it was found.
-        assignment: task to host.
-        completion_s: predicted completion time (max over links of 8 x bytes / rate, summed over phases).
+        assignment: task to host; of a task that moves, where it starts.
+        moves: between phases, by phase; those before one phase go together. `terms.unfolding.unfold` writes them out.
+        completion_s: predicted completion time (max over links of 8 x bytes / rate, summed over phases and moves).
         bound_s: no placement can be predicted to finish sooner.
         optimal: whether `completion_s` is proven the least possible.
         bottleneck: the link that decides `completion_s`, in words.
@@ -38,6 +55,7 @@ class Placement(Emitted, Tabular):
     apps: list[Label]
     method: str
     assignment: dict[str, HostName]
+    moves: list[Move] = []
     completion_s: Seconds
     bound_s: Seconds
     optimal: bool
@@ -64,6 +82,21 @@ class Placement(Emitted, Tabular):
             if name not in self.apps:
                 raise GavotteError(f"application `{name}` is not in the placement", hint="place it first")
         return [by_name[name] for name in self.apps]
+
+    def check_stays(self, what: str) -> None:
+        """Refuses moves where nothing carries them out.
+
+        Args:
+            what: needs one host a task, for the message: "a host file".
+
+        Raises:
+            GavotteError: when a task moves.
+        """
+        if self.moves:
+            raise GavotteError(
+                f"task `{self.moves[0].task}` moves between phases, and {what} has one host a task",
+                hint="place without --state and `state_bytes`",
+            )
 
     def to_records(self) -> list[dict[str, Any]]:
         """One row a task: task, host."""

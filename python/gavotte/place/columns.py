@@ -164,8 +164,7 @@ def build_instance(
 
     def even() -> _core.Problem:
         alike = [host.model_copy(update={"egress_bps": EVEN_BPS, "ingress_bps": EVEN_BPS}) for host in network.hosts]
-        unknown: list[list[float | None]] = [[None] * len(alike)] * len(alike)
-        flat = network.model_copy(update={"hosts": alike, "rate_bps": unknown, "groups": []})
+        flat = network.model_copy(update={"hosts": alike, "rate_bps": [], "groups": []})
         return _core.Problem(_core.Network(flat, "hose"), tasks, transfers, room, rules, _columns([]))
 
     try:

@@ -175,7 +175,7 @@ def _model(
                 ends = [at[task_key(app, task, apps)] for task in (transfer.source, transfer.target)]
                 for m, here in ends[0].items():
                     for n, there in ends[1].items():
-                        if m != n and not _near(network.latency_s[index[m]][index[n]], limits.max_latency_s):
+                        if m != n and not _near(network.pair_latency_s(index[m], index[n]), limits.max_latency_s):
                             model.clause([negated(kept), negated(here), negated(there)])
     index = {name: m for m, name in enumerate(names)}
     for quota in limits.quotas:
@@ -234,7 +234,7 @@ def _rules(
             [negated(a), negated(b)]
             for m, a in here(bound.source).items()
             for n, b in here(bound.target).items()
-            if m != n and not _near(network.latency_s[index[m]][index[n]], bound.seconds)
+            if m != n and not _near(network.pair_latency_s(index[m], index[n]), bound.seconds)
         ]
         yield f"max_latency[{i}]", far, None
     if given.max_hosts is not None:

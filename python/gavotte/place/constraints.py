@@ -14,7 +14,7 @@ from gavotte.errors import InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.formats.rates import format_rate
-from gavotte.place.columns import NO_LIMITS, PlacementLimits, price_list
+from gavotte.place.columns import NO_LIMITS, PlacementLimits
 from gavotte.place.merge import task_key
 
 
@@ -70,12 +70,13 @@ def check_constraints(
 def price_usd(network: Network, apps: Sequence[App], assignment: Mapping[str, str]) -> float:
     """What the hosts that an assignment uses and the bytes between them cost together, in USD."""
     at = {name: index for index, name in enumerate(network.names)}
-    hosts, per_byte = price_list(network)
-    total = sum(hosts[at[host]] for host in set(assignment.values()))
+    total = sum(network.hosts[at[host]].price_usd for host in set(assignment.values()))
+    if not network.price_usd_per_gb:
+        return total
     for app in apps:
         for transfer in app.transfer:
             m, n = (at[assignment[task_key(app, task, apps)]] for task in (transfer.source, transfer.target))
-            total += transfer.bytes * float(per_byte[m, n]) if m != n else 0.0
+            total += transfer.bytes / 1e9 * (network.price_usd_per_gb[m][n] or 0.0) if m != n else 0.0
     return total
 
 
@@ -92,7 +93,7 @@ def latency_s(network: Network, apps: Sequence[App], assignment: Mapping[str, st
     for app in apps:
         for transfer in app.transfer:
             m, n = (at[assignment[task_key(app, task, apps)]] for task in (transfer.source, transfer.target))
-            there_s = 0.0 if m == n else network.latency_s[m][n]
+            there_s = 0.0 if m == n else network.pair_latency_s(m, n)
             longest_s = max(longest_s, math.inf if there_s is None else there_s)
     return longest_s
 
@@ -113,7 +114,7 @@ def _broken(network: Network, app: App, host_of: Mapping[str, str]) -> Iterator[
         source, target = host_of[bound.source], host_of[bound.target]
         if source == target:
             continue
-        latency_s = network.latency_s[at[source]][at[target]]
+        latency_s = network.pair_latency_s(at[source], at[target])
         if latency_s is None:
             yield f"max_latency[{i}]", f"the latency from `{source}` to `{target}` is not known"
         elif latency_s > bound.seconds:

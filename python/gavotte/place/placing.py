@@ -53,6 +53,7 @@ class Answer:
         gap: (completion - bound) / completion; 0 = proven the least.
         price_usd: of the hosts used and the bytes between them, as the Network says.
         limits: that it was made under.
+        unmoved_s: where moves between phases were weighed, the completion time of the best placement without any.
     """
 
     placement: Placement
@@ -62,6 +63,7 @@ class Answer:
     price_usd: float
     limits: PlacementLimits
     interrupted: bool = False
+    unmoved_s: float | None = None
 
 
 def place(

@@ -133,7 +133,7 @@ def worth(
     gains = []
     draws = max(4, min(_DRAWS, 400_000 // len(network.hosts) ** 2))
     for draw in range(draws + 1):
-        drawn = network if draw == 0 else _disturbed(network, rate_error, rng)
+        drawn = network if draw == 0 else disturbed(network, rate_error, rng)
         core = build_instance(drawn, apps, sharing).core
         baseline_s = float(np.mean([np.mean([core.evaluate(hosts).seconds for hosts in found]) for found in blind]))
         ours_s = core.evaluate(ours).seconds
@@ -162,7 +162,7 @@ def rate_spread(network: Network) -> float:
     caps = [host.egress_bps or math.inf for host in network.hosts]
     rates = [
         min(rate or math.inf, caps[m]) for m, row in enumerate(network.rate_bps) for n, rate in enumerate(row) if m != n
-    ]
+    ] or caps
     limited = [rate for rate in rates if math.isfinite(rate)]
     return float(np.std(limited) / np.mean(limited)) if limited else 0.0
 
@@ -204,7 +204,7 @@ def _reason(gain: float, low: float, rate_error: float, stake: _Stake, names: Se
     return ""
 
 
-def _disturbed(network: Network, error: float, rng: np.random.Generator) -> Network:
+def disturbed(network: Network, error: float, rng: np.random.Generator) -> Network:
     """The network with each rate off by a log-normal factor of this relative error."""
 
     def off(rate_bps: float | None) -> float | None:

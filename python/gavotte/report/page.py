@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from gavotte.report.grid import Grid, Told, grid, shortened, told_numbers
 from gavotte.report.traffic import SUNSET, Busy, Ring, busy, host_bytes, ring
 from gavotte.report.trust import SOUND, WORDS, aligned, over_time, standing, utc
 from gavotte.terms.norm import TOLERANCE
+from gavotte.terms.unfolding import unfold
 
 Bools = npt.NDArray[np.bool_]
 
@@ -84,14 +85,14 @@ def report(
         GavotteError: when they do not belong together.
     """
     past = None if history is None else aligned(history, network)
-    whole = [replace(outcome, placement=_checked(outcome.placement, network)) for outcome in outcomes]
-    scale_s = max((o.placement.completion_s for o in whole), default=0.0) or 1e-9
+    scale_s = max((o.placement.completion_s for o in outcomes), default=0.0) or 1e-9
     sections = []
-    for outcome in whole:
-        named = [app for app in apps if app.name in outcome.placement.apps]
-        loads = host_bytes(outcome.placement.in_order(named), outcome.placement)
-        picture = ring(network, outcome.placement, loads, scale_s)
-        sections.append(_Section(outcome, picture, busy(network, outcome.placement, loads)))
+    for outcome in outcomes:
+        named, placement = unfold([a for a in apps if a.name in outcome.placement.apps], outcome.placement)
+        _check(placement, network)
+        loads = host_bytes(placement.in_order(named), placement)
+        picture = ring(network, placement, loads, scale_s)
+        sections.append(_Section(outcome, picture, busy(network, placement, loads)))
     word = standing(network, past)
     doubtful = ~np.isin(word, SOUND) & ~np.eye(len(network.hosts), dtype=bool)
     unknown = WORDS.index("not known")
@@ -107,7 +108,7 @@ def report(
         traffic=[] if outcomes else [(app, _traffic(app)) for app in apps],
         sections=sections,
         scale_s=scale_s,
-        longest_s=max([o.measured_s or 0.0 for o in whole] + [o.simulated_s or 0.0 for o in whole] + [scale_s]),
+        longest_s=max([o.measured_s or 0.0 for o in outcomes] + [o.simulated_s or 0.0 for o in outcomes] + [scale_s]),
         sunset=SUNSET,
         rows=ROWS,
         tolerance=TOLERANCE,
@@ -123,7 +124,7 @@ def _template() -> jinja2.Template:
     return environment.from_string(resources.files("gavotte.report").joinpath("page.html.jinja").read_text("utf-8"))
 
 
-def _checked(placement: Placement, network: Network) -> Placement:
+def _check(placement: Placement, network: Network) -> None:
     names = set(network.names)
     for task, host in placement.assignment.items():
         if host not in names:
@@ -131,7 +132,6 @@ def _checked(placement: Placement, network: Network) -> Placement:
                 f"task `{task}` is placed on `{host}`, which is not a host of the network",
                 hint="use the Network that it was made for",
             )
-    return placement
 
 
 def _facts(network: Network, history: History | None, apps: Sequence[App], doubtful: int) -> dict[str, str]:

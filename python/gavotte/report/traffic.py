@@ -116,7 +116,7 @@ def ring(network: Network, placement: Placement, loads: Loads, scale_s: float) -
     index = {name: i for i, name in enumerate(network.names)}
     flows = []
     for (source, target), size in reversed(drawn):
-        rate_bps = network.rate_bps[index[source]][index[target]]
+        rate_bps = network.pair_bps(index[source], index[target])
         alone_s = 8 * size / rate_bps if rate_bps else 0.0
         tip = f"{source} to {target}\n{format_bytes(size)}" + (
             f"\n{alone_s:.3g} s at {format_rate(rate_bps)}" if rate_bps else "\nthe path's rate is not known"

@@ -21,6 +21,7 @@ from gavotte.formats.record import Record
 from gavotte.run.transfers import HostTransfer, HostTransfers, host_transfers
 from gavotte.tables import Tabular
 from gavotte.terms import Progress
+from gavotte.terms.unfolding import unfold
 
 CONGESTION = "cubic"
 """Pinned on every socket and recorded: hosts differ in their default."""
@@ -109,7 +110,8 @@ def run(
     """Sends every transfer of the applications between the hosts of a placement, with real TCP connections.
 
     Each application starts at its arrival; the transfers of one phase start together, and the next phase when
-    all are confirmed. Bytes between tasks on one host cross its loopback.
+    all are confirmed. Bytes between tasks on one host cross its loopback. Tasks that move between phases send their
+    state to where they go.
 
     Args:
         placement: task to host.
@@ -124,7 +126,8 @@ def run(
     """
     todo = host_transfers(placement, apps)
     known = {host.name: host for host in inventory.host}
-    for key, host in placement.assignment.items():
+    _, whole = unfold(apps, placement)
+    for key, host in whole.assignment.items():
         if host not in known:
             raise GavotteError(f"task `{key}` is placed on `{host}`, which is not a host of the inventory")
     result = RunResult(time_s=time.time(), tasks={key: 0.0 for keys in todo.tasks for key in keys})

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.placement import Placement
+from gavotte.terms.unfolding import unfold
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class HostTransfers:
 
 
 def host_transfers(placement: Placement, apps: Sequence[App]) -> HostTransfers:
-    """Looks up where each transfer goes.
+    """Looks up where each transfer goes; the state of a task that moves is one, as `unfold` says.
 
     Args:
         placement: must assign every task of every application.
@@ -71,6 +72,7 @@ def host_transfers(placement: Placement, apps: Sequence[App]) -> HostTransfers:
     Raises:
         GavotteError: when they do not belong together.
     """
+    apps, placement = unfold(apps, placement)
     ordered = placement.in_order(apps)
     found: list[HostTransfer] = []
     tasks: list[tuple[str, ...]] = []

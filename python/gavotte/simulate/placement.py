@@ -19,6 +19,7 @@ from gavotte.simulate.platform import host_names
 from gavotte.simulate.roundtrips import tcp_weights
 from gavotte.simulate.simulating import Simulation, simulate
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.terms.unfolding import unfold
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def replay_placement(
     """Simulates the transfers of a placement as `run` sends them.
 
     Each application starts at its arrival; the transfers of one phase start together, and the next phase when all
-    are done. Bytes between tasks on one host take no time.
+    are done. Bytes between tasks on one host take no time. The state of tasks that move is sent as `unfold` says.
 
     Args:
         network: where.
@@ -88,6 +89,7 @@ def replay_placement(
     Raises:
         GavotteError: when they do not belong together.
     """
+    apps, placement = unfold(apps, placement)
     ordered = placement.in_order(apps)
     todo = _Schedule(ordered, placement, host_names(network))
     flows = todo.flows

@@ -27,7 +27,7 @@ def state_of(network: Network, migration_s: float) -> StateBytes:
     def size(source: str, target: str) -> int:
         m, n = network.names.index(source), network.names.index(target)
         one, other = network.hosts[m], network.hosts[n]
-        limits = [network.rate_bps[m][n]]
+        limits = [network.pair_bps(m, n)]
         if network.sharing != "pipe" and (one.machine is None or one.machine != other.machine):
             limits += [one.egress_bps, other.ingress_bps]
         return max(int(min((rate for rate in limits if rate), default=0.0) * migration_s / 8), 1)

@@ -1,0 +1,166 @@
+"""What a job that has run under one placement will take under another, and how far that may be off.
+
+The completion time counts bytes on links. A real job also computes, waits for messages of its own and shares links less
+fairly, so it takes longer than in the model. That rest is measured, by the run; what becomes of it is not known: it
+stays as it is (computation), or it shrinks and grows with the time on links (rounds, retransmissions).
+These are the ends of the forecast, each timed on many networks whose rates are off as measured ones are.
+
+Where a link that decides is unknown, nothing is foretold: its rate might be anything above what was seen to cross it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gavotte.errors import GavotteError
+from gavotte.formats.app import App
+from gavotte.formats.network import UNKNOWN_SHARE, Network
+from gavotte.formats.rates import format_rate
+from gavotte.place.columns import build_instance
+from gavotte.place.placing import hosts_of
+from gavotte.place.worth import RATE_ERROR, disturbed
+
+_DRAWS = 200
+"""Of 200, the 2.5 % at either end are five."""
+
+_MATTERS = 0.01
+"""A link whose rate moves neither time by more does not decide."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What moving a job is expected to bring.
+
+    Attributes:
+        took_s: mean of the runs as it was placed before.
+        modelled_s: completion times in the model, before and after.
+        unknown: links whose unknown rate decides one of these, in words; then nothing else is told.
+        low_s: lower end of the 95 % interval of the time after.
+        high_s: upper end.
+        saving_low: lower end of 1 - time after / time before; negative = it may take longer.
+        saving_high: upper end.
+    """
+
+    took_s: float
+    modelled_s: tuple[float, float]
+    unknown: tuple[str, ...] = ()
+    low_s: float | None = None
+    high_s: float | None = None
+    saving_low: float | None = None
+    saving_high: float | None = None
+
+    @property
+    def reason(self) -> str:
+        """One line for people."""
+        if self.low_s is None or self.high_s is None or self.saving_low is None or self.saving_high is None:
+            return f"cannot foretell what becomes of {self.took_s:.3g} s: unknown are {', '.join(self.unknown)}"
+        return (
+            f"took {self.took_s:.3g} s, will take {self.low_s:.3g} to {self.high_s:.3g} s: "
+            f"{self.saving_low:.0%} to {self.saving_high:.0%} saved"
+        )
+
+
+def forecast(
+    network: Network,
+    apps: Sequence[App],
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    took_s: Sequence[float],
+    *,
+    sharing: str | None = None,
+    rate_error: float = RATE_ERROR,
+    seed: int = 0,
+) -> Forecast:
+    """Says what a job that took so long where it was placed before will take as placed now.
+
+    Args:
+        network: what is believed of the network.
+        apps: that ran.
+        before: task to host, when it ran.
+        after: task to host, from now on.
+        took_s: seconds of each run.
+        sharing: `hose`, `pipe` or `groups`; None = as the Network says.
+        rate_error: relative standard error of a measured rate.
+        seed: of the draws.
+
+    Raises:
+        GavotteError: when a run took no time, the error is not from 0 to 1, or a placement is not of the Apps.
+    """
+    if not took_s or not all(0 < each < math.inf for each in took_s):
+        raise GavotteError("a forecast wants the seconds of a run", hint="use more than 0")
+    if not 0 <= rate_error < 1:
+        raise GavotteError(f"a relative rate error of {rate_error:g} is out of range", hint="use 0 to 1")
+
+    def modelled(net: Network, how: str | None) -> tuple[float, float]:
+        instance = build_instance(net, apps, how or net.sharing)
+        first, second = (instance.core.evaluate(hosts_of(instance, each)).seconds for each in (before, after))
+        return first, second
+
+    took = float(np.mean(took_s))
+    known = modelled(network, sharing)
+    unknown = tuple(
+        what
+        for what, worst, how in _unknown(network, sharing)
+        if any(abs(other - each) > _MATTERS * each for each, other in zip(known, modelled(worst, how), strict=True))
+    )
+    if unknown:
+        return Forecast(took, known, unknown)
+    rng = np.random.default_rng(seed)
+    draws = max(40, min(_DRAWS, 400_000 // len(network.hosts) ** 2))
+    ends = []
+    for draw in range(draws):
+        drawn_s = float(rng.choice(took_s))
+        was_s, becomes_s = modelled(disturbed(network, rate_error, rng) if draw else network, sharing)
+        rest_s = max(drawn_s - was_s, 0.0)
+        stays_s = becomes_s + rest_s if rest_s else becomes_s * drawn_s / was_s
+        scales_s = becomes_s * drawn_s / was_s if was_s else stays_s
+        ends.append((min(stays_s, scales_s), max(stays_s, scales_s), drawn_s))
+    lows, highs, drawns = np.array(ends).T
+    low_s, high_s = float(np.percentile(lows, 2.5)), float(np.percentile(highs, 97.5))
+    saving_low = float(np.percentile(1 - highs / drawns, 2.5))
+    saving_high = float(np.percentile(1 - lows / drawns, 97.5))
+    return Forecast(took, known, (), low_s, high_s, saving_low, saving_high)
+
+
+def _unknown(network: Network, sharing: str | None) -> Iterator[tuple[str, Network, str | None]]:
+    """Each thing that is not known, and the network if that is as bad as it can be."""
+    for verdict in network.verdicts:
+        if verdict.verdict != "unknown":
+            continue
+        way, name = verdict.link.split(", ")[0].rsplit(" ", 1)
+        out = way == "out of"
+        # A link that nothing crossed in any experiment may be as slow as can be.
+        cap_bps = verdict.at_least_bps or 1.0
+        told = f" (at least {format_rate(cap_bps)})" if verdict.at_least_bps else ""
+        hosts = [
+            each.model_copy(update={"egress_bps" if out else "ingress_bps": cap_bps}) if each.name == name else each
+            for each in network.hosts
+        ]
+        groups = [
+            each.model_copy(update={"up_bps" if out else "down_bps": cap_bps}) if each.name == name else each
+            for each in network.groups
+        ]
+        worst = network.model_copy(update={"hosts": hosts, "groups": groups})
+        yield f"`{verdict.link}`{told}", worst, sharing or "groups"
+    known_bps = [rate for row in network.rate_bps for rate in row if rate is not None]
+    doubted = {(m, n) for m, row in enumerate(network.doubt) for n, why in enumerate(row) if why}
+    count = len(doubted) + network.unknown_pairs
+    if not count or not known_bps:
+        return
+    least_bps = UNKNOWN_SHARE * min(known_bps)  # as planned with
+    rates = [
+        [
+            None if m == n else UNKNOWN_SHARE * least_bps if rate is None else rate / 2 if (m, n) in doubted else rate
+            for n, rate in enumerate(row)
+        ]
+        for m, row in enumerate(network.rate_bps)
+    ]
+    yield (
+        "rates of paths" if count > 1 else "the rate of a path",
+        network.model_copy(update={"rate_bps": rates}),
+        sharing,
+    )

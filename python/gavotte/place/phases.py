@@ -1,0 +1,461 @@
+"""A placement for each phase, where moving tasks between phases saves more than their state takes to get there.
+
+The states of tasks that move before a phase are a phase of transfers of their own, priced as any other. The search has
+three parts: the best placement of each stage, and of each two in a row; the cheapest path through these (Viterbi); and
+stages placed anew between their neighbours, whose tasks stand pinned beside them as ends of the states' transfers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gavotte import _core
+from gavotte.errors import InfeasibleError
+from gavotte.formats.app import App, Constraints, Task, Transfer
+from gavotte.formats.network import Network
+from gavotte.formats.placement import Move
+from gavotte.place.columns import Instance, build_instance
+from gavotte.place.constraints import check_constraints, price_usd
+from gavotte.place.exact.cpsat import PROVEN
+from gavotte.place.merge import task_key, task_keys
+from gavotte.place.methods import Watch
+from gavotte.place.placing import LIMIT_S, Answer, decide, hosts_of, told
+from gavotte.terms.unfolding import unfold
+
+STAGES = 16
+"""At most so many runs of phases are placed by themselves: those between which traffic changes most."""
+
+WHOLE_SHARE = 0.4
+STAGES_SHARE = 0.35
+"""Of the time limit, for one placement of all phases and for those of stages; the rest improves the path."""
+
+ROUNDS = 2
+"""Times that each stage is placed anew between its neighbours."""
+
+LEAST_S = 0.02
+"""With less time than that no placement is tried."""
+
+LEAST_GAIN = 1e-6
+"""A saving below this share is rounding."""
+
+_Hosts = npt.NDArray[np.uint32]
+_Place = Callable[[Sequence[App], Mapping[str, Sequence[str]], float], Answer | None]
+
+
+def states(apps: Sequence[App], others: int | str | None = None) -> dict[str, int]:
+    """Task key to the bytes that go with it when it moves; tasks that are not in it stay.
+
+    Args:
+        apps: whose tasks have `state_bytes`.
+        others: of tasks that do not say: a number, `memory` = as their `memory_bytes`, None = they stay.
+    """
+    found = {}
+    for app in apps:
+        for task in app.task:
+            size = task.memory_bytes if others == "memory" else others
+            size = size if task.state_bytes is None else task.state_bytes
+            if isinstance(size, int):
+                found[task_key(app, task.name, apps)] = size
+    return found
+
+
+def decide_phases(
+    network: Network,
+    apps: Sequence[App],
+    state_bytes: Mapping[str, int],
+    method: str = "auto",
+    *,
+    sharing: str | None = None,
+    seed: int = 0,
+    time_limit_s: float = LIMIT_S,
+    allowed: Mapping[str, Sequence[str]] | None = None,
+    threads: int | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+    repeatable: bool = False,
+    watch: Watch | None = None,
+) -> Answer:
+    """As `decide`, with tasks that change their hosts between phases where that pays.
+
+    Room on hosts and constraints are kept in every phase; `max_hosts` of an application counts all that it ever uses.
+    While a state moves, it takes no room at the other end.
+
+    Args:
+        network: what is believed of the network.
+        apps: one or more.
+        state_bytes: of the tasks that may move, by key; see `states`.
+        method: places each phase; one of `METHODS`.
+        sharing: as in `decide`.
+        seed: as in `decide`.
+        time_limit_s: of the clock, for all of the work.
+        allowed: as in `decide`.
+        threads: as in `decide`.
+        clock: seconds.
+        repeatable: as in `decide`.
+        watch: as in `decide`.
+
+    Returns:
+        The answer, whose Placement has `moves` if these pay; its bound is below every placement with moves, too.
+
+    Raises:
+        InfeasibleError: when the method finds no placement that keeps all constraints.
+        GavotteError: when the request makes no sense.
+    """
+    begin_s = clock()
+
+    def placed(what: Sequence[App], only: Mapping[str, Sequence[str]] | None, limit_s: float, how: str) -> Answer:
+        return decide(
+            network,
+            what,
+            how,
+            sharing=sharing,
+            seed=seed,
+            time_limit_s=limit_s,
+            allowed=only,
+            threads=threads,
+            repeatable=repeatable,
+            watch=watch,
+        )
+
+    stages = _stages(apps)
+    if len(stages) < 2 or not state_bytes:
+        return placed(apps, allowed, time_limit_s, method)
+    whole = placed(apps, allowed, time_limit_s * WHOLE_SHARE, method)
+    stopped, interrupted = whole.stopped, whole.interrupted
+
+    def attempt(what: Sequence[App], only: Mapping[str, Sequence[str]], limit_s: float) -> Answer | None:
+        nonlocal stopped, interrupted
+        if not repeatable:
+            limit_s = min(limit_s, begin_s + time_limit_s - clock())
+        if interrupted or limit_s < (0.0 if repeatable else LEAST_S):
+            stopped = True
+            return None
+        try:
+            # To start a solver for each of many stages would take longer than it is worth.
+            answer = placed(what, only, limit_s, "search" if method in ("auto", "optimal") else method)
+        except InfeasibleError:  # of methods that get stuck
+            return None
+        stopped, interrupted = stopped or answer.stopped, answer.interrupted
+        return answer
+
+    free = _free(apps, whole.placement.assignment, state_bytes, dict(allowed or {}))
+    weigh = _Weigh(network, apps, stages, state_bytes, sharing)
+    pool, bound_s = [weigh.hosts(whole.placement.assignment)], 0.0
+    share_s = time_limit_s * STAGES_SHARE / (2 * len(stages) - 1)
+    for stage in stages:
+        answer = attempt(stage, free, share_s)
+        # What is pinned where the whole placement has it proves nothing of other places.
+        proven_s = answer.placement.bound_s if answer is not None and free == dict(allowed or {}) else 0.0
+        bound_s += max(proven_s, build_instance(network, stage, weigh.sharing).core.bound_s())
+        pool += [] if answer is None else [weigh.hosts(answer.placement.assignment)]
+    for one, other in itertools.pairwise(stages) if len(stages) > 2 else ():
+        answer = attempt(_joined(one, other), free, share_s)
+        pool += [] if answer is None else [weigh.hosts(answer.placement.assignment)]
+    path = _cheapest(weigh, pool)
+    share_s = time_limit_s * (1 - WHOLE_SHARE - STAGES_SHARE) / (2 * ROUNDS * len(stages))
+    path = _improved(weigh, path, free, lambda what, only: attempt(what, only, share_s))
+
+    def over() -> bool:
+        return not repeatable and clock() - begin_s > time_limit_s
+
+    path = _spared(weigh, path, over)
+    if weigh(path) >= whole.placement.completion_s * (1 - LEAST_GAIN):
+        path = [pool[0]] * len(stages)
+    return _answer(weigh, path, replace(whole, stopped=stopped, interrupted=interrupted), bound_s, clock() - begin_s)
+
+
+def _stages(apps: Sequence[App]) -> list[list[App]]:
+    """The applications with the transfers of one run of phases each; equal traffic is one run, however long."""
+    traffic: dict[int, Counter[tuple[str, str, str]]] = {}
+    for app in apps:
+        for transfer in app.transfer:
+            if transfer.bytes > 0 and transfer.source != transfer.target:
+                traffic.setdefault(transfer.phase, Counter())[app.name, transfer.source, transfer.target] += (
+                    transfer.bytes
+                )
+    phases = sorted(traffic)
+    change = {
+        later: sum(abs(traffic[phase][way] - traffic[later][way]) for way in traffic[phase] | traffic[later])
+        for phase, later in itertools.pairwise(phases)
+    }
+    firsts = sorted(sorted((phase for phase in change if change[phase]), key=lambda each: -change[each])[: STAGES - 1])
+    limits = [-math.inf, *firsts, math.inf]
+    return [
+        [app.model_copy(update={"transfer": [t for t in app.transfer if first <= t.phase < end]}) for app in apps]
+        for first, end in itertools.pairwise(limits)
+    ]
+
+
+def _joined(one: Sequence[App], other: Sequence[App]) -> list[App]:
+    """Two stages as one."""
+    return [
+        first.model_copy(update={"transfer": [*first.transfer, *second.transfer]})
+        for first, second in zip(one, other, strict=True)
+    ]
+
+
+def _free(
+    apps: Sequence[App], places: Mapping[str, str], state_bytes: Mapping[str, int], allowed: dict[str, Sequence[str]]
+) -> dict[str, Sequence[str]]:
+    """Hosts allowed in a stage: tasks that stay are where the placement of all phases has them."""
+    for app in apps:
+        keys = [task_key(app, task.name, apps) for task in app.task]
+        used = {places[key] for key in keys}
+        for key in keys:
+            if key not in state_bytes:
+                allowed[key] = [places[key]]
+            elif app.constraints.max_hosts is not None:
+                allowed[key] = sorted(used & set(allowed.get(key, used)))
+    return allowed
+
+
+class _Weigh:
+    """What a path takes: a row of hosts for each stage, and the states that move between them."""
+
+    def __init__(
+        self,
+        network: Network,
+        apps: Sequence[App],
+        stages: Sequence[Sequence[App]],
+        state_bytes: Mapping[str, int],
+        sharing: str | None,
+    ) -> None:
+        self.network, self.apps, self.stages, self.state_bytes = network, apps, stages, state_bytes
+        self.sharing = sharing or network.sharing
+        self.keys = list(task_keys(apps))
+        self._instances = [build_instance(network, stage, self.sharing) for stage in stages]
+        self._moving = _moving(network, self.keys, state_bytes, self.sharing)
+        self._known: dict[tuple[int, bytes, bytes], float] = {}
+
+    def hosts(self, assignment: Mapping[str, str]) -> _Hosts:
+        """An assignment as numbers."""
+        return hosts_of(self._instances[0], {key: assignment[key] for key in self.keys})
+
+    def places(self, hosts: _Hosts) -> dict[str, str]:
+        """Numbers as an assignment."""
+        names = self.network.names
+        return {key: names[host] for key, host in zip(self.keys, hosts, strict=True)}
+
+    def stage(self, number: int, hosts: _Hosts) -> _core.Completion:
+        """What a stage takes; refuses hosts that are overbooked."""
+        return self._instances[number].core.evaluate(hosts)
+
+    def moving(self, before: _Hosts, after: _Hosts) -> _core.Completion:
+        """What it takes to move all states that change their hosts."""
+        return self._moving.core.evaluate(np.concatenate([before, after]))
+
+    def stage_s(self, number: int, hosts: _Hosts) -> float:
+        """The same in seconds, remembered."""
+        key = (number, hosts.tobytes(), b"")
+        if key not in self._known:
+            self._known[key] = self.stage(number, hosts).seconds
+        return self._known[key]
+
+    def moving_s(self, before: _Hosts, after: _Hosts) -> float:
+        """The same in seconds, remembered."""
+        key = (-1, before.tobytes(), after.tobytes())
+        if key not in self._known:
+            self._known[key] = self.moving(before, after).seconds
+        return self._known[key]
+
+    def __call__(self, path: Sequence[_Hosts]) -> float:
+        stages = math.fsum(self.stage_s(number, hosts) for number, hosts in enumerate(path))
+        return stages + math.fsum(self.moving_s(before, after) for before, after in itertools.pairwise(path))
+
+    def fits(self, hosts: _Hosts) -> bool:
+        """Whether hosts have room and every constraint is kept."""
+        try:
+            self.stage(0, hosts)
+            check_constraints(self.network, self.apps, self.places(hosts), "it")
+        except InfeasibleError:
+            return False
+        return True
+
+
+def _moving(network: Network, keys: Sequence[str], state_bytes: Mapping[str, int], sharing: str) -> Instance:
+    """Each task twice, before and after, with its state between; nothing needs any room."""
+    before, after = _ends(keys)
+    tasks = [_end(name) for name in [*before, *after]]
+    transfers = [
+        Transfer.model_construct(source=source, target=target, bytes=state_bytes.get(key, 0), phase=0)
+        for key, source, target in zip(keys, before, after, strict=True)
+    ]
+    app = App.model_construct(
+        format="gavotte/app/1", name="moves", task=tasks, transfer=transfers, constraints=Constraints()
+    )
+    return build_instance(network, [app], sharing)
+
+
+def _ends(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Names of where tasks come from and where they go; a task's own name has no space."""
+    return [f"{name} before" for name in names], [f"{name} after" for name in names]
+
+
+def _end(name: str) -> Task:
+    return Task.model_construct(name=name, cpus=0.0, memory_bytes=0, storage_bytes=0)
+
+
+def _cheapest(weigh: _Weigh, pool: Sequence[_Hosts]) -> list[_Hosts]:
+    """The path of least time, each stage at one of some placements."""
+    pool = list({hosts.tobytes(): hosts for hosts in pool}.values())
+    step_s = np.array([[weigh.moving_s(before, after) for after in pool] for before in pool])
+    total_s = np.array([weigh.stage_s(0, hosts) for hosts in pool])
+    came: list[npt.NDArray[np.intp]] = []
+    for number in range(1, len(weigh.stages)):
+        through_s = total_s[:, None] + step_s
+        came.append(through_s.argmin(axis=0))
+        total_s = through_s.min(axis=0) + [weigh.stage_s(number, hosts) for hosts in pool]
+    at = [int(total_s.argmin())]
+    for back in reversed(came):
+        at.append(int(back[at[-1]]))
+    return [pool[number] for number in reversed(at)]
+
+
+def _runs(path: Sequence[_Hosts]) -> Iterator[tuple[int, int]]:
+    """Each stage alone, and each run of stages between two moves: first, and one behind the last."""
+    yield from ((number, number + 1) for number in range(len(path)))
+    first = 0
+    for number in range(1, len(path) + 1):
+        if number == len(path) or not np.array_equal(path[number], path[first]):
+            if number > first + 1:
+                yield first, number
+            first = number
+
+
+def _improved(
+    weigh: _Weigh,
+    path: list[_Hosts],
+    free: Mapping[str, Sequence[str]],
+    place: Callable[[Sequence[App], Mapping[str, Sequence[str]]], Answer | None],
+) -> list[_Hosts]:
+    """The path with stages placed anew between their neighbours, as long as that helps."""
+    best_s = weigh(path)
+    for _ in range(ROUNDS):
+        before_s = best_s
+        for first, end in list(_runs(path)):
+            left = weigh.places(path[first - 1]) if first > 0 else None
+            right = weigh.places(path[end]) if end < len(path) else None
+            what, pinned = _between(weigh, first, end, left, right)
+            answer = place(what, {**free, **pinned})
+            if answer is None:
+                continue
+            hosts = weigh.hosts(answer.placement.assignment)
+            tried = [*path[:first], *[hosts] * (end - first), *path[end:]]
+            if (tried_s := weigh(tried)) < best_s * (1 - LEAST_GAIN):
+                path, best_s = tried, tried_s
+        if best_s >= before_s * (1 - LEAST_GAIN):
+            break
+    return path
+
+
+def _between(
+    weigh: _Weigh, first: int, end: int, left: Mapping[str, str] | None, right: Mapping[str, str] | None
+) -> tuple[list[App], dict[str, Sequence[str]]]:
+    """Some stages with the states that come in before and go out behind them, whose other ends are pinned."""
+    what: list[App] = []
+    pinned: dict[str, Sequence[str]] = {}
+    last = 1 + max((t.phase for stage in weigh.stages[first:end] for app in stage for t in app.transfer), default=0)
+    for number, app in enumerate(weigh.apps):
+        names = [task.name for task in app.task if weigh.state_bytes.get(task_key(app, task.name, weigh.apps), 0) > 0]
+        tasks = list(app.task)
+        transfers = [
+            transfer.model_copy(update={"phase": transfer.phase + 1})
+            for stage in weigh.stages[first:end]
+            for transfer in stage[number].transfer
+        ]
+        sources, targets = _ends(names)
+        for ends, places, incoming in ((sources, left, True), (targets, right, False)):
+            if places is None:
+                continue
+            tasks += [_end(name) for name in ends]
+            for name, other in zip(names, ends, strict=True):
+                key = task_key(app, name, weigh.apps)
+                source, target = (other, name) if incoming else (name, other)
+                size, phase = weigh.state_bytes[key], 0 if incoming else last + 1
+                transfers.append(Transfer.model_construct(source=source, target=target, bytes=size, phase=phase))
+                pinned[task_key(app, other, weigh.apps)] = [places[key]]
+        # How many hosts it uses in all is bounded by those that are allowed.
+        rules = app.constraints.model_copy(update={"max_hosts": None})
+        what.append(app.model_copy(update={"task": tasks, "transfer": transfers, "constraints": rules}))
+    return what, pinned
+
+
+def _with(path: Sequence[_Hosts], stages: Iterable[int], task: int, host: int) -> list[_Hosts]:
+    """The path with a task on this host in some stages."""
+    changed = list(path)
+    for stage in stages:
+        changed[stage] = changed[stage].copy()
+        changed[stage][task] = host
+    return changed
+
+
+def _spared(weigh: _Weigh, path: list[_Hosts], over: Callable[[], bool]) -> list[_Hosts]:
+    """The path without the moves of single tasks that save nothing: each stays where it was, or is there before."""
+    best_s, again = weigh(path), True
+    while again:
+        again = False
+        for stage, task in itertools.product(range(1, len(path)), range(len(weigh.keys))):
+            was, now = path[stage - 1][task], path[stage][task]
+            if was == now:
+                continue
+            for there, run in ((was, _stay(path, stage, task, 1)), (now, _stay(path, stage - 1, task, -1))):
+                if over():
+                    return path
+                tried = _with(path, run, task, there)
+                if all(weigh.fits(tried[number]) for number in run) and (tried_s := weigh(tried)) <= best_s:
+                    path, best_s, again = tried, tried_s, True
+                    break
+    return path
+
+
+def _stay(path: Sequence[_Hosts], stage: int, task: int, step: int) -> list[int]:
+    """The stages from one on, forwards or backwards, in which a task stays where it is there."""
+    found = [stage]
+    while 0 <= (following := found[-1] + step) < len(path) and path[following][task] == path[stage][task]:
+        found.append(following)
+    return found
+
+
+def _answer(weigh: _Weigh, path: list[_Hosts], whole: Answer, bound_s: float, elapsed_s: float) -> Answer:
+    moves, parts = [], [(weigh.stage(0, path[0]), "")]
+    for number, (before, after) in enumerate(itertools.pairwise(path), 1):
+        phase = min(t.phase for app in weigh.stages[number] for t in app.transfer)
+        parts += [(weigh.moving(before, after), f" before phase {phase}"), (weigh.stage(number, after), "")]
+        moves += [
+            Move(task=key, phase=phase, host=weigh.network.names[there], bytes=weigh.state_bytes[key])
+            for key, here, there in zip(weigh.keys, before, after, strict=True)
+            if here != there
+        ]
+    completion_s = math.fsum(part.seconds for part, _ in parts)
+    slowest = [(part.bottleneck, moving) for part, moving in parts if part.bottleneck is not None]
+    bottleneck, moving = max(slowest, key=lambda one: one[0].seconds, default=(None, ""))
+    told_of = told(bottleneck)
+    if moving:
+        told_of = told_of.rpartition(" in phase ")[0] + " of states" + moving
+    placement = whole.placement.model_copy(
+        update={
+            "assignment": weigh.places(path[0]),
+            "moves": moves,
+            "completion_s": completion_s,
+            "bound_s": min(bound_s, completion_s),
+            "optimal": completion_s <= bound_s * (1 + PROVEN),
+            "bottleneck": told_of,
+            "elapsed_s": elapsed_s,
+        }
+    )
+    gap = 0.0 if placement.optimal or not completion_s else 1 - placement.bound_s / completion_s
+    apps, written_out = unfold(weigh.apps, placement)
+    return replace(
+        whole,
+        placement=placement,
+        gap=gap,
+        price_usd=price_usd(weigh.network, apps, written_out.assignment),
+        unmoved_s=whole.placement.completion_s,
+    )
