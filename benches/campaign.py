@@ -26,12 +26,17 @@ from tests.campaign.studies import machines_of, scenario_text
 from gavotte import lab
 from gavotte.campaign import Plan, plan, run
 from gavotte.campaign.comparing import value_of
+from gavotte.campaign.drivers.lab import in_lab
+from gavotte.campaign.engines import Job, send
 from gavotte.campaign.statistics import variation
 from gavotte.formats.campaign import read_campaign
 from gavotte.formats.record import Sample, read_samples
 
 AGREEMENT = 0.03
 """How far engines may be apart on one path."""
+
+PROCESSES = 10
+"""That send at once on loopback, beside one that has as many connections."""
 
 HOSTS = {"vm1": "pm0", "vm2": "pm0", "vm3": "pm0", "vm4": "pm1", "vm5": "pm1"}
 RATE = "300mbit"
@@ -60,6 +65,11 @@ cores = 2
 """
 FLAVOURS = ("quarter-CPU", "half-CPU", "1-CPU", "2-CPUs")
 MANY = [1, 10, 30, 50]
+PATHS = (
+    *("other-host-same-tenant", "other-host-other-tenant", "host-to-host", "through-VXLAN", "beside-another"),
+    *("VM-to-host", "host-to-VM", "incast", "all-to-all"),
+)
+PATH_METRICS = ("jain", "hops", "receiver_softirq")
 PARTS = {
     "fig2": scenario_text(
         "loopback", "loopback", "vm1", connections=[1, 2, 5, 10, 20, 30, 50], flavours=list(FLAVOURS)
@@ -67,9 +77,13 @@ PARTS = {
     "fig3": scenario_text("same-host-same-tenant", "pair", "vm1", "vm2", connections=MANY)
     + scenario_text("other-host-same-tenant", "pair", "vm1", "vm4", connections=MANY)
     + scenario_text("same-host-other-tenant", "pair", "vm1", "vm3", connections=MANY)
+    + scenario_text("other-host-other-tenant", "pair", "vm1", "vm5", connections=MANY)
+    + scenario_text("host-to-host", "pair", "pm0", "pm1")
     + scenario_text("VM-to-host", "pair", "vm1", "pm0")
     + scenario_text("host-to-VM", "pair", "pm0", "vm1")
     + scenario_text("through-VXLAN", "tunnel", "vm1", "vm4")
+    + scenario_text("beside-another", "pair", "vm1", "vm4")
+    + 'background = [{ source = "vm2", target = "vm4" }]\n'
     + scenario_text("all-to-all", "all-to-all", "vm1 vm2 vm4")
     + scenario_text("incast", "incast", "vm1 vm2 vm5", "vm4"),
     "engines": "".join(
@@ -116,6 +130,7 @@ def main() -> None:
         records = folder / "osmef.jsonl"
         done = run(planned, records, lambda topology: lab.session(topology, source="bench-campaign"), told=print)
         samples = read_samples(records)
+        apart = one_each(planned, arguments.repetitions) if "engines" in arguments.part else []
         if arguments.output:
             shutil.copy(records, arguments.output)
     print(f"{done.taken} samples in {done.seconds:.0f} s, {len(done.failed)} failed")
@@ -123,8 +138,22 @@ def main() -> None:
         if part in arguments.part:
             print(f"\n{show.__doc__}")
             show(samples)
+            if part == "engines":
+                told = ", ".join(f"{rate / 1e9:.1f}" for rate in apart)
+                print(
+                    f"  loopback, {PROCESSES} iperf3 with a connection each: {told} Gbit/s, cv {100 * variation(apart):.1f} %"
+                )
             if arguments.record:
-                record(arguments, part, samples, about)
+                for figure in (part, "paths") if part == "fig3" else (part,):
+                    record(arguments, figure, samples, about, apart)
+
+
+def one_each(planned: Plan, repetitions: int) -> list[float]:
+    """Loopback capacity of as many iperf3 as connections, bit/s: what programs that share no thread have together."""
+    # They start some 10 ms after each other: of 6 s that is little.
+    job = Job([("vm1", "vm1")] * PROCESSES, 1, 6.0, planned.campaign.congestion, planned.campaign.copy_received)
+    with in_lab(planned.campaign, lambda topology: lab.session(topology, source="bench-campaign")) as endpoints:
+        return [send(endpoints, "iperf3", job).capacity_bps for _ in range(repetitions)]
 
 
 def grouped(samples: Sequence[Sample]) -> dict[tuple[str, int, str], list[Sample]]:
@@ -139,15 +168,17 @@ def mean(samples: Sequence[Sample], metric: str) -> float:
     return statistics.fmean(known) if known else math.nan
 
 
-def record(given: argparse.Namespace, part: str, samples: Sequence[Sample], about: str) -> None:
-    """As docs/results keeps it: one figure of each part."""
+def record(given: argparse.Namespace, part: str, samples: Sequence[Sample], about: str, apart: Sequence[float]) -> None:
+    """As docs/results keeps it: one figure of each part, and of fig3 also its single paths."""
     cells = grouped(samples)
 
     def told(
         scenario: str, connections: int, flavour: str = "", metric: str = "capacity_bps", unit: float = 1e9
     ) -> str:
         values = [value_of(each, metric) for each in cells.get((scenario, connections, flavour), [])]
-        known = [value / unit for value in values if value is not None]
+        return shown([value / unit for value in values if value is not None])
+
+    def shown(known: Sequence[float]) -> str:
         return f"{statistics.fmean(known):.2f} ± {statistics.pstdev(known):.2f}" if known else "-"
 
     if part == "fig2":
@@ -166,6 +197,13 @@ def record(given: argparse.Namespace, part: str, samples: Sequence[Sample], abou
             ]
             for distance, name in where.items()
         ]
+    elif part == "paths":
+        title, unit, kind = "Paths, one connection of each pair", "Mbit/s of TCP payload, in sum", "bars"
+        columns = ["path", "in sum", "Jain's index", "hops", "softirq, receiver"]
+        rows = [
+            [name, told(name, 1, unit=1e6), *(told(name, 1, metric=each, unit=1.0) for each in PATH_METRICS)]
+            for name in PATHS
+        ]
     else:
         title, unit, kind = "Engines on the same path", "Mbit/s of TCP payload", "bars"
         columns = ["path", "Gavotte's agents", "iperf3", "nuttcp"]
@@ -174,8 +212,11 @@ def record(given: argparse.Namespace, part: str, samples: Sequence[Sample], abou
             for where in ("path", "loopback")
             for p in (1, 10)
         ]
-    words = f"--part {part} --repetitions {given.repetitions} --seconds {given.seconds:g}"
-    most = len(MANY) if part == "fig3" else len(columns) - 1
+        rows.append([f"loopback, {PROCESSES} processes", "-", shown([rate / 1e6 for rate in apart]), "-"])
+    words = (
+        f"--part {'fig3' if part == 'paths' else part} --repetitions {given.repetitions} --seconds {given.seconds:g}"
+    )
+    most = {"fig3": len(MANY), "paths": 1}.get(part, len(columns) - 1)
     plot: dict[str, object] = {"kind": kind, "columns": list(range(1, most + 1)), "unit": unit}
     figure = {
         "title": title,

@@ -66,6 +66,12 @@ def test_every_kind_of_scenario_text(tmp_path: Path) -> None:
         scenario_text("tenant", "pair", "vm0", "vm3"),
         scenario_text("host", "pair", "vm0", "pm0"),
         scenario_text("back", "pair", "pm0", "vm0"),
+        scenario_text("away", "pair", "vm0", "pm1"),
+        scenario_text("hosts", "pair", "pm0", "pm1"),
+        scenario_text("apart", "pair", "vm3", "vm2"),
+        scenario_text("self", "loopback", "vm0"),
+        scenario_text("two", "parallel", "vm0 pm0", "vm2 pm1"),
+        scenario_text("shuffle", "shuffle", "vm0 vm1", "vm2 vm3"),
         scenario_text("incast", "incast", "vm0 vm1", "vm2"),
         scenario_text("all", "all-to-all", "vm0 vm1 vm2"),
         scenario_text("vxlan", "tunnel", "vm0", "vm2"),
@@ -76,25 +82,22 @@ def test_every_kind_of_scenario_text(tmp_path: Path) -> None:
     )
     found = taken(write(tmp_path, "".join(study) + beside))
     link = WIRE_BPS * GOODPUT_PER_WIRE
-    for name in ("far", "tenant", "incast", *(f"far-{name}" for name in engines)):
+    for name in ("far", "tenant", "incast", "away", "hosts", "apart", "two", *(f"far-{name}" for name in engines)):
         for sample in found[name]:
             # A bucket lets 100 kB through at once: a few percent in half a second.
             assert 0.7 * link < sample.value < 1.25 * link, (name, sample.value / link)
     assert found["near"][0].value > 2 * link
     assert found["host"][0].value > 2 * link
+    assert found["self"][0].value > 2 * link
     assert found["vxlan"][0].value < 1.15 * link
     assert found["beside"][0].value < 0.85 * link
     distances = {name: samples[0].metrics["distance"].value for name, samples in found.items()}
-    assert {name: distances[name] for name in ("near", "far", "tenant", "host")} == {
-        "near": 0,
-        "far": 2,
-        "tenant": 4,
-        "host": 0,
-    }
+    known = {"self": 0, "near": 0, "host": 0, "far": 2, "away": 2, "hosts": 2, "tenant": 4, "apart": 4}
+    assert {name: distances[name] for name in known} == known
     hops = {name: samples[0].metrics["hops"].value for name, samples in found.items()}
     # Within a machine nobody routes; another tenant is reached by way of the router, on the same machine, too.
     assert (hops["near"], hops["far"], hops["tenant"], hops["vxlan"]) == (1, 2, 2, 1)
-    pairs = {"all": 6, "incast": 2}
+    pairs = {"all": 6, "incast": 2, "two": 2, "shuffle": 4}
     for samples in found.values():
         for sample in samples:
             if sample.engine != "nuttcp":  # which tells of the sum alone
@@ -105,8 +108,48 @@ def test_every_kind_of_scenario_text(tmp_path: Path) -> None:
                 accounts = sample.metadata[side]
                 assert set(accounts) == {*sample.source.split(","), *sample.target.split(",")}
                 assert all(
-                    {"kernel", "cpu_ticks", "interfaces", "clock_source"} <= each.keys() for each in accounts.values()
+                    {"kernel", "cpu_ticks", "interfaces", "clock_source", "versions"} <= each.keys()
+                    for each in accounts.values()
                 )
+    told = found["far"][0].metadata["before"]["vm0"]
+    assert told["versions"]["agent"].startswith("gavotte-agent ")
+    if shutil.which("ethtool"):
+        assert "generic-segmentation-offload" in told["interfaces"]["eth0"]["offloads"]
+
+
+def test_a_plain_user_measures_all_but_flavours() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="gvt-", dir="/tmp"))  # which another user can reach
+    words, plain = [], os.geteuid() != 0
+    if not plain:
+        words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]
+        tried = subprocess.run([*words, "sh", "-c", f"'{GAVOTTE}' --help"], capture_output=True, check=False)
+        plain = tried.returncode == 0
+        if plain:
+            os.chown(folder, 65534, 65534)
+        else:  # an interpreter in root's own home: root without its rights can do as little, but map itself
+            words = ["setpriv", "--bounding-set=-all,+setfcap"]
+    engine = {"engine": "nuttcp"} if shutil.which("nuttcp") else {}
+    study = scenario_text("hosts", "pair", "pm0", "pm1") + scenario_text("apart", "pair", "vm3", "vm2", **engine)
+    path = write(folder, study + scenario_text("vxlan", "tunnel", "vm0", "vm2"))
+    known = {**os.environ, "HOME": str(folder), RUNTIME_DIR_VARIABLE: str(folder / "run")}
+
+    def take(output: str) -> subprocess.CompletedProcess[str]:
+        line = [*words, str(GAVOTTE), "campaign", "run", str(path), "-o", str(folder / output)]
+        return subprocess.run(line, capture_output=True, text=True, env=known, timeout=100, check=False)
+
+    done = take("r.jsonl")
+    if "user namespaces" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.returncode == 0, done.stderr
+    for sample in read_samples(folder / "r.jsonl"):
+        assert sample.value < 1.25 * WIRE_BPS * GOODPUT_PER_WIRE, sample.scenario
+    if plain:  # control groups are files, root's own
+        flavour = '[[flavour]]\nname = "half"\ncpus = 0.5\n'
+        write(folder, flavour + scenario_text("lo", "loopback", "vm0", flavours=["half"]))
+        refused = take("s.jsonl")
+        assert refused.returncode == 1
+        assert "does not let its processors be limited" in refused.stderr or "no control groups" in refused.stderr
+    shutil.rmtree(folder)
 
 
 def test_flavours_limit_processors(tmp_path: Path) -> None:

@@ -87,8 +87,9 @@ def state(load: float, **more: object) -> dict[str, object]:
 def test_the_page_shows_figures_numbers_and_what_was_unclean(tmp_path: Path) -> None:
     distance = {"distance": Quantity(value=2.0, unit="edges"), "connection_bps": Quantity(value=1e8, unit="bit/s")}
     stolen = state(0.1)["cpu_ticks"] | {"user": 150, "steal": 20}  # type: ignore[operator]
-    busy = {"plan": "x", "before": {"a": state(5.0)}, "after": {"a": state(5.0, cpu_ticks=stolen)}}
-    calm = {"plan": "x", "before": {"a": state(0.1)}, "after": {"a": state(0.1)}}
+    versions = {"iperf3": "iperf 3.13"}
+    busy = {"plan": "x", "before": {"a": state(5.0, versions=versions)}, "after": {"a": state(5.0, cpu_ticks=stolen)}}
+    calm = {"plan": "x", "before": {"a": state(0.1, versions={"iperf3": "iperf 3.12"})}, "after": {"a": state(0.1)}}
     near = repeated("near", [1e8, 1.1e8], metrics=distance, metadata=calm)
     loops = repeated("loop", [9e9, 9.1e9], target="a", connections=10, metadata=busy)
     written = report(tmp_path / "r.html", near + loops, near, comparison=compare(near, near), made_s=0.0)
@@ -97,6 +98,7 @@ def test_the_page_shows_figures_numbers_and_what_was_unclean(tmp_path: Path) -> 
         assert text in page, text
     assert "a: load before the sample above 0.5 for each core (loop/p10/r0, loop/p10/r1)" in page
     assert "a: more than 1 % of its time stolen by the hypervisor" in page
+    assert "version of iperf3 of a changed: iperf 3.12, iperf 3.13" in page
     assert "<script src" not in page
     files = report(tmp_path / "r.md", near + loops, made_s=0.0)
     assert [each.name for each in files] == ["r.md", "r.fig2.svg", "r.fig3.svg"]

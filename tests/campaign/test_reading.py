@@ -106,6 +106,7 @@ def test_this_machine_tells_of_itself() -> None:
         "cpu_ticks",
         "interfaces",
         "retransmitted_segments",
+        "versions",
     } <= before.keys()
     assert "lo" in before["interfaces"]  # type: ignore[operator]
     assert set(used(before, told())) <= {"cpu", "softirq", "steal", "process"}

@@ -69,6 +69,7 @@ def _doubts(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 def _constant(state: dict[str, Any]) -> dict[str, Any]:
     told = {key: state[key] for key in CONSTANT if key in state}
+    told |= {f"version of {package}": version for package, version in state.get("versions", {}).items()}
     for name, counters in state.get("interfaces", {}).items():
         for key in ("mtu", "offloads", "gso_max_bytes"):
             # A tunnel stands for its own samples only.

@@ -153,7 +153,8 @@ def section(samples: Sequence[Sample]) -> Section:
         "kernels": ", ".join(sorted({str(state.get("kernel", "not told")) for state in hosts.values()})) or "not told",
         "clock sources": ", ".join(sorted({str(state.get("clock_source", "not told")) for state in hosts.values()}))
         or "not told",
-        "versions": "; ".join(sorted({_versions(sample) for sample in samples} - {""})) or "not told",
+        "versions": _versions([sample.metadata.get("versions") for sample in samples]),
+        "versions of endpoints": _versions([state.get("versions") for state in hosts.values()]),
     }
     cells: dict[tuple[Any, ...], list[Sample]] = {}
     for sample in samples:
@@ -161,9 +162,10 @@ def section(samples: Sequence[Sample]) -> Section:
     return Section(first.campaign, facts, [_row(each) for _, each in sorted(cells.items())], unclean(samples))
 
 
-def _versions(sample: Sample) -> str:
-    told = sample.metadata.get("versions")
-    return ", ".join(f"{key} {value}" for key, value in told.items()) if isinstance(told, dict) else ""
+def _versions(told: Sequence[object]) -> str:
+    """Each of the sets that were told, once."""
+    sets = {", ".join(f"{key} {value}" for key, value in each.items()) for each in told if isinstance(each, dict)}
+    return "; ".join(sorted(sets - {""})) or "not told"
 
 
 def difference_rows(comparison: Comparison) -> list[list[str]]:

@@ -128,7 +128,6 @@ class _Work:
         self.told = told
         self._had = {sample.sample for sample in journal.samples}
         self._paths: dict[tuple[str, tuple[tuple[str, str], ...]], dict[tuple[str, str], int]] = {}
-        self._versions: dict[str, dict[str, str]] = {}
 
     def wanted(self, planned: Planned) -> bool:
         """Whether a sample is still to be taken.
@@ -208,7 +207,7 @@ class _Work:
             "copy_received": campaign.copy_received,
             "before": before,
             "after": after,
-            "versions": self._told_versions(endpoints, planned.engine, ends[0]),
+            "versions": {"gavotte": _core.version(), "python": platform.python_version()},
             **({"beside": sent.beside} if sent.beside else {}),
             **({"flavour": flavour.model_dump(exclude_none=True)} if flavour else {}),
         }
@@ -244,17 +243,6 @@ class _Work:
                 logger.info("%s: no path lengths: %s", planned.sample, error)
                 return {}
         return self._paths[key]
-
-    def _told_versions(self, endpoints: Endpoints, engine: str, host: str) -> dict[str, str]:
-        if engine not in self._versions:
-            programs = {"iperf3": "iperf3 --version | head -n 1", "nuttcp": "nuttcp -V | head -n 1"}
-            told = endpoints.ask(host, programs[engine]).strip() if engine in programs else _core.version()
-            self._versions[engine] = {
-                "gavotte": _core.version(),
-                "python": platform.python_version(),
-                engine: told or "not told",
-            }
-        return self._versions[engine]
 
 
 def states(endpoints: Endpoints, hosts: Sequence[str]) -> dict[str, State]:

@@ -28,12 +28,18 @@ s link; command -v ip >/dev/null && ip -d -o link show
 command -v ethtool >/dev/null && for i in $(tail -n +3 /proc/net/dev | cut -d: -f1); do
   [ "$i" = lo ] || { s "offloads $i"; ethtool -k "$i" | grep ': on'; }
 done
+s versions
+echo "system=$(sed -n 's/^PRETTY_NAME=//p' /etc/os-release)"
+echo "iproute2=$(ip -V)"
+echo "iperf3=$(iperf3 --version | head -n 1)"
+echo "nuttcp=$(nuttcp -V)"
 here=$(readlink /proc/self/ns/net)
 for p in /proc/[0-9]*; do
   read -r c < "$p/comm" || continue
   case $c in gavotte-agent*) ;; *) continue ;; esac
   [ "$(readlink "$p/ns/net")" = "$here" ] || continue
   s agent; cat "$p/stat"
+  s versions; echo "agent=$("$p/exe" --version)"
   s cgroup; cat "$p/cgroup"
   while IFS=: read -r _ kinds path; do
     for f in "/sys/fs/cgroup$path" "/sys/fs/cgroup/${kinds%%,*}$path"; do
@@ -63,7 +69,7 @@ def read_state(text: str) -> State:
     Returns:
         `kernel`, `time_s`, `load_1min`, `cpus`, `memory_bytes`, `clock_source`, `governor`, `congestion`, `cpu_ticks`
         (by kind), `interfaces` (by name: counters, `mtu`, `gso_max_bytes`, `offloads`), `retransmitted_segments`,
-        `agent_ticks`, `cgroup`.
+        `agent_ticks`, `cgroup`, `versions` (by package).
     """
     sections = _sections(text)
     state: State = {}
@@ -88,6 +94,8 @@ def read_state(text: str) -> State:
         state["agent_ticks"] = int(agent[11]) + int(agent[12])
     if cgroup := re.findall(r"^=(\S+) (.+)$", sections.get("cgroup", ""), re.MULTILINE):
         state["cgroup"] = {key: value.strip() for key, value in cgroup}
+    if versions := re.findall(r"^(\w+)=(.*\S)", sections.get("versions", ""), re.MULTILINE):
+        state["versions"] = {name: told.strip('"') for name, told in versions}
     return state
 
 
@@ -113,6 +121,8 @@ def _sound(state: object) -> State:
         del found["cpus"]
     if isinstance(ticks := state.get("cpu_ticks"), dict):
         found["cpu_ticks"] = {kind: value for kind, value in ticks.items() if _is_number(value)}
+    if isinstance(versions := state.get("versions"), dict):
+        found["versions"] = {name: told for name, told in versions.items() if isinstance(told, str)}
     if isinstance(interfaces := state.get("interfaces"), dict):
         found["interfaces"] = {
             name: {key: value for key, value in told.items() if _is_number(value) or isinstance(value, list)}

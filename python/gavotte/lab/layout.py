@@ -34,6 +34,8 @@ SWITCH_NET = int(ipaddress.IPv4Address("10.240.0.0"))
 HOSTS_PER_MACHINE = 250
 FIRST_HOST = 2
 """Last byte of a machine's first host; its gateway has 1."""
+HYPERVISOR = 254
+"""Last byte of the address that a machine's own bridge takes where it is to send itself, as in campaigns."""
 
 LOOPBACK_INDEX = 1
 
@@ -213,11 +215,13 @@ class _Drafter:
 
         egress = [Cap(ip, h.egress, h.burst, h.queue) for ip, h in zip(ips, box.hosts, strict=True)]
         ingress = [Cap(ip, h.ingress, h.burst, h.queue) for ip, h in zip(ips, box.hosts, strict=True)]
+        own = _dotted(base + HYPERVISOR)
         switch = self.drafts[box.switch]
         machine = self._draft(f"machines/{box.name}", "machine")
         bridge = machine.add("bridge", is_bridge=True)
-        up = machine.add("up", bridge=bridge.index, shaper=nic_shaper("source", box.nic_bps, egress))
-        down = switch.add(f"m{number}", address=f"{gateway}/24", shaper=nic_shaper("target", box.nic_bps, ingress))
+        up = machine.add("up", bridge=bridge.index, shaper=nic_shaper("source", box.nic_bps, egress, own))
+        shaper = nic_shaper("target", box.nic_bps, ingress, own)
+        down = switch.add(f"m{number}", address=f"{gateway}/24", shaper=shaper)
         self.cables.append((switch.end(down), machine.end(up)))
         for place, (ip, host) in enumerate(zip(ips, box.hosts, strict=True)):
             others = [other for other in ips if other != ip]

@@ -89,7 +89,11 @@ def link_shaper(rate_bps: float | None, queue_bytes: int | None = None) -> Shape
     return Shaper((Leaf("any", "", rate_bps, rate_bps, link_burst(rate_bps), queue),))
 
 
-def nic_shaper(match: str, nic_bps: float | None, caps: Sequence[Cap]) -> Shaper | None:
+OWN_SHARE = 0.01
+"""Of a NIC that its machine itself is sure of, beyond what hosts are: it can be reached while all of them send."""
+
+
+def nic_shaper(match: str, nic_bps: float | None, caps: Sequence[Cap], own: str = "") -> Shaper | None:
     """Shares a NIC among the hosts behind it, each within its own cap.
 
     Caps that fit the NIC together are met in full; else each host is sure of a share in proportion to its cap and
@@ -99,6 +103,7 @@ def nic_shaper(match: str, nic_bps: float | None, caps: Sequence[Cap]) -> Shaper
         match: `source` for what leaves the machine, `target` for what enters.
         nic_bps: the NIC's rate, None = unlimited.
         caps: one per host.
+        own: the machine's own address; it takes what hosts leave. Empty = it has none.
     """
     limits = [min(x for x in (cap.rate_bps, nic_bps, float("inf")) if x is not None) for cap in caps]
     total = sum(limits)
@@ -108,6 +113,9 @@ def nic_shaper(match: str, nic_bps: float | None, caps: Sequence[Cap]) -> Shaper
         for cap, limit in zip(caps, limits, strict=True)
         if limit != float("inf")
     )
+    if own and nic_bps is not None:
+        rest = Leaf(match, own, nic_bps * OWN_SHARE, nic_bps, link_burst(nic_bps), queue_for(nic_bps, None))
+        leaves = (*leaves, rest)
     if not leaves:
         return None
     return Shaper(leaves, nic_bps, link_burst(nic_bps) if nic_bps else 0)

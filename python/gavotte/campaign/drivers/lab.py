@@ -124,9 +124,11 @@ class LabEndpoints(Endpoints):
         inside = [host for host in base.host if self._machine[host.name] == name]
         if not inside:
             raise GavotteError(f"machine `{name}` has no hosts to measure from or to", hint="name another one")
-        address = f"{inside[0].address.rpartition('.')[0]}.{HYPERVISOR_BYTE}"
+        network = inside[0].address.rpartition(".")[0]
+        address = f"{network}.{HYPERVISOR_BYTE}"
         path = str(self._lab.folder / f"{name}.machine.sock")
-        self._shell(name, f"ip addr replace {address}/24 dev bridge && ip link set lo up")
+        here = f"ip addr replace {address}/24 dev bridge && ip link set lo up"
+        self._shell(name, f"{here} && ip route replace default via {network}.1")
         self._start_agent(name, path)
         return Host(name=name, address=address, agent=f"unix:{path}", cpus=float(os.cpu_count() or 1))
 
