@@ -38,7 +38,11 @@ def main() -> int:
     parser.add_argument("--gigabytes", type=float, default=2.0, help="of the capture that is made and read")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each reader of exports")
     parser.add_argument("--seeds", type=int, default=10, help="of made weeks")
-    parser.add_argument("--trace", type=Path, help="the public coflow trace FB2010-1Hr-150-0.txt, for predictors")
+    parser.add_argument(
+        "--trace",
+        type=Path,
+        help="a recorded series for predictors: the public FB2010-1Hr-150-0.txt, or JSON of `gavotte profile --every`",
+    )
     parser.add_argument("--spark", type=Path, help="a Python with PySpark; without one no Spark is run")
     parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
     parser.add_argument("--seed", type=int, default=0)
@@ -79,7 +83,7 @@ def main() -> int:
     if "loop" in parts:
         rows: list[list[str]] = []
         good &= loop(size.unit_bytes, asked.runs, asked.seed, rows)
-        columns = ["", "predicted s", "measured s", "measured / predicted"]
+        columns = ["setting", "as it was, s", "placed anew, s", "by the model", "foretold", "saved", "within"]
         bars = {"kind": "bars", "columns": [1, 2], "unit": "seconds"}
         recording.keep(
             "profile-loop", "Profiled, placed anew, run again", "loop", f"{asked.runs} runs", columns, rows, bars
@@ -91,7 +95,7 @@ def main() -> int:
             good &= spark.bench(asked.spark.absolute(), asked.rate)
     if "readers" in parts:
         rows = []
-        readers.bench(asked.gigabytes, min(asked.runs, 3), asked.seconds, rows)
+        good &= readers.bench(asked.gigabytes, min(asked.runs, 3), asked.seconds, rows)
         columns = ["", "GB a CPU-second", "datagrams a CPU-second", "most memory, MB"]
         bars = {"kind": "bars", "columns": [1], "unit": "GB a CPU-second", "scale": "log"}
         told = f"a capture of {asked.gigabytes:g} GB"

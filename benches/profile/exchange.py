@@ -1,14 +1,16 @@
 """An MPI program that sends a known matrix: rank i sends rank j what FILE says, in rounds.
 
-    mpirun ... python exchange.py FILE ROUNDS
+    mpirun ... python exchange.py FILE ROUNDS [COMPUTING_S]
 
-Prints the seconds from when all ranks begin until all have all that is theirs. Runs within the lab, and imports nothing of ours.
+Before each round a rank computes so long, on a processor of its own as it were: it sleeps. Prints the seconds from when all
+ranks begin until all have all that is theirs. Runs within the lab, and imports nothing of ours.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ def main() -> None:
     """Sends, receives, and has rank 0 tell how long it took."""
     world = MPI.COMM_WORLD
     rank, rounds = world.rank, int(sys.argv[2])
+    computing_s = float(sys.argv[3]) if len(sys.argv) > 3 else 0.0
     matrix = np.array(json.loads(Path(sys.argv[1]).read_text()), dtype=np.int64)
     # Random, so that nothing on the way can make it smaller.
     noise = np.random.default_rng(rank).integers(0, 256, int(matrix.max()) + 1, dtype=np.uint8)
@@ -26,6 +29,7 @@ def main() -> None:
     world.Barrier()
     began_s = MPI.Wtime()
     for number in range(rounds):
+        time.sleep(computing_s)
         part = matrix * (number + 1) // rounds - matrix * number // rounds
         waiting, at = [], 0
         for other in range(world.size):

@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -258,12 +259,15 @@ def overhead(job: MpiJob | DaskJob, runs: int, seed: int, rows: list[list[str]])
         ways.remove("dask")  # logs that are kept anyway
     times: dict[str, list[float]] = {each: [] for each in ways}
     draw = random.Random(seed)
-    job.run()  # caches
+    began_s = time.monotonic()
+    watched(job, tuple(ways[1:]))  # caches
+    each_s = time.monotonic() - began_s
+    print(f"\n{job.name}: {runs} runs beside each of {len(ways)}, about {runs * len(ways) * each_s / 60:.1f} min")
     for _ in range(runs):
         for each in draw.sample(ways, len(ways)):
             times[each].append(watched(job, () if each == "nothing" else (each,))[0])
     base = statistics.fmean(times["nothing"])
-    print(f"\n{job.name}: seconds of the job beside one source, {runs} interleaved runs each, seed {seed}")
+    print(f"seconds of the job beside one source, {runs} interleaved runs each, seed {seed}")
     print(f"{'source':>8} {'median':>8} {'mean':>8} {'s.e.':>7} {'longer by':>10} {'s.e.':>7}")
     for each in ways:
         mean, error = statistics.fmean(times[each]), _error(times[each])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gavotte.profile import Count, Span, Traffic, predict, profile, read_tasks
+from gavotte.profile import DAY_S, Count, Span, Traffic, predict, profile, read_profile, read_tasks
 
 PAGERANK = Path(__file__).parents[2] / "python" / "gavotte" / "demo" / "pagerank"
 PREDICTORS = ("previous", "time-of-day", "combined")
@@ -66,8 +66,12 @@ def bench(seeds: int, trace: Path | None, rows: list[list[str]]) -> None:
     for every_s, day_s in PERIODS_S:
         recorded = profile("pcap", PAGERANK / "pagerank.pcap.gz", tasks, name="job", every_s=every_s).traffic
         _show(f"recorded PageRank (MPI), {len(recorded.spans)} x {every_s} s, day {day_s} s", recorded, day_s, rows)
-    if trace is None:
+    if trace is None or not trace.exists():
         print("without --trace FB2010-1Hr-150-0.txt: no recorded hour of a data centre")
+        return
+    if trace.suffix == ".json":
+        recorded = read_profile(trace)
+        _show(f"{trace.name}, {len(recorded.spans)} intervals", recorded, DAY_S, rows)
         return
     for every_s in (60.0, 300.0):
         recorded = coflows(trace, every_s)

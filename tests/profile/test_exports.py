@@ -101,6 +101,22 @@ def test_sfcapd_reads_the_same_frames(tmp_path: Path) -> None:
     assert sum(map(int, told.stdout.split())) == found.seen["frame_bytes"]
 
 
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+def test_tshark_reads_the_same_frames(tmp_path: Path) -> None:
+    path = tmp_path / "sflow.pcap"
+    path.write_bytes(gzip.decompress((HERE / "pmacctd-sflow.pcap.gz").read_bytes()))
+    port = struct.unpack_from(">H", path.read_bytes(), 24 + 16 + 22)[0]
+    words = ["tshark", "-n", "-r", str(path), "-d", f"udp.port=={port},sflow", "-T", "fields"]
+    words += ["-e", "sflow_245.header.frame_length", "-e", "sflow.flow_sample.sampling_rate"]
+    told = subprocess.run(words, capture_output=True, text=True, check=True, env={"HOME": str(tmp_path)})
+    columns = [line.split("\t") for line in told.stdout.splitlines()]
+    frames, rates = ([int(each) for row in columns for each in row[n].split(",") if each] for n in (0, 1))
+    assert (
+        sum(frame * rate for frame, rate in zip(frames, rates, strict=True))
+        == read("pmacctd-sflow").seen["frame_bytes"]
+    )
+
+
 def datagrams(path: Path) -> list[bytes]:
     content = gzip.decompress(path.read_bytes())
     found, at = [], 24

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
 from tests.profile.test_fuzz import mutate
+from tests.profile.test_nccl import nccl_log
 
 from gavotte.errors import FormatError, GavotteError
 from gavotte.profile import Count, Traffic, profile
@@ -129,63 +130,14 @@ def test_dask_workers_as_they_recorded_it() -> None:
     assert read("dask", HERE / "dask-transfers.json", tasks=one).unattributed_bytes > 0
 
 
-# ---- NCCL ----
-
-
-def nccl_log(ranks: int, *, graph: bool = False, tree: bool = False) -> str:
-    """A log of four operations as NCCL 2.21 writes it."""
-    lines = []
-    for rank in range(ranks):
-        before = f"node{rank // 2}:{100 + rank}:{200 + rank} [{rank % 2}] NCCL INFO"
-        comm = f"0x55d{rank}0"
-        lines.append(
-            f"{before} ncclCommInitRank comm {comm} rank {rank} nranks {ranks} cudaDev 0 nvmlDev 0 busId 1000 "
-            "commId 0xfeed - Init START"
-        )
-        if graph:
-            lines += [f"{before} Channel 00/02 :    0   2   1   3", f"{before} Channel 01/02 :    0   1   2   3"]
-        if tree:
-            above, *below = {0: (-1, 1, 2), 1: (0, 3), 2: (0,), 3: (1,)}[rank]
-            down = "/".join(map(str, [*below, -1, -1, -1][:3]))
-            lines.append(f"{before} Trees [0] {down}->{rank}->{above}")
-            lines.append(f"{before} AllReduce: 4000 Bytes -> Algo 0 proto 2 time 12.0")
-        tail = f"comm {comm} [nranks={ranks}] stream 0x7f"
-        lines += [
-            f"{before} AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x2 count 1000 datatype 7 op 0 root 0 {tail}",
-            f"{before} AllGather: opCount 1 sendbuff 0x1 recvbuff 0x2 count 10 datatype 1 op 0 root 0 {tail}",
-            f"{before} Broadcast: opCount 2 sendbuff 0x1 recvbuff 0x2 count 100 datatype 7 op 0 root 1 {tail}",
-        ]
-        lines.append(
-            f"{before} Send: opCount 3 sendbuff 0x1 recvbuff (nil) count 5 datatype 8 op 0 root 0 {tail}"
-            if rank
-            else "x"
-        )
-    return "\n".join(lines)
-
-
-def test_nccl_rings_in_the_order_of_ranks(tmp_path: Path) -> None:
-    (tmp_path / "log").write_text(nccl_log(4))
-    found = read("nccl", tmp_path / "log")
-    ring = 2 * 3 * 4000 // 4 + 3 * 10
-    assert {pair: count.bytes for pair, count in found.counts.items()} == {
-        ("rank0", "rank1"): ring,  # the broadcast's last edge would be the root's
-        ("rank1", "rank2"): ring + 400,
-        ("rank2", "rank3"): ring + 400,
-        ("rank3", "rank0"): ring + 400 + 40,
-        ("rank1", "rank0"): 40,
-        ("rank2", "rank0"): 40,
-    }
-    assert (found.seen["ranks"], found.seen["operations"], found.seen["unknown_operations"]) == (4, 15, 0)
-
-
-def test_nccl_follows_the_rings_and_trees_it_tells(tmp_path: Path) -> None:
-    (tmp_path / "log").write_text(nccl_log(4, graph=True))
-    found = read("nccl", tmp_path / "log").counts
-    assert found["rank0", "rank2"].bytes == 2 * 3 * 2000 // 4 + 3 * 5 + 200
-    (tmp_path / "log").write_text(nccl_log(4, tree=True))
-    found = read("nccl", tmp_path / "log").counts
-    assert found["rank0", "rank2"].bytes == 4000
-    assert found["rank3", "rank1"].bytes == 4000
+def test_a_dask_scheduler_tells_roughly_what_its_workers_do() -> None:
+    """Both of one run; the exact bytes are within the interval."""
+    exact = read("dask", HERE / "dask-same-run.json").counts
+    rough = read("dask", HERE / "dask-stream.json").counts
+    assert len(exact) == 6
+    assert rough.keys() == exact.keys()
+    for pair, count in rough.items():
+        assert count.low_bytes < exact[pair].bytes < count.high_bytes
 
 
 # ---- flow logs ----
@@ -235,6 +187,9 @@ def test_gcp_flow_logs(tmp_path: Path) -> None:
     columns += "jsonPayload_bytes_sent,jsonPayload_packets_sent,jsonPayload_reporter"
     (tmp_path / "log.csv").write_text(f"{columns}\n10.0.0.1,10.0.0.2,17,10280,10,SRC\n")
     assert read("flows", tmp_path / "log.csv").bytes == 10_000
+    row = dict(zip(columns.split(","), ["10.0.0.1", "10.0.0.2", 17, 10_280, 10, "SRC"], strict=True))
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "log.parquet")
+    assert read("flows", tmp_path / "log.parquet").bytes == 10_000
 
 
 def test_hubble_tells_who_and_not_how_much(tmp_path: Path) -> None:
@@ -278,6 +233,12 @@ def test_hubble_tells_who_and_not_how_much(tmp_path: Path) -> None:
         ("dask", "[]", "is no log of workers' transfers"),
         ("dask", '{"tcp://10.0.0.1:1": [{}]}', "is no transfer; an entry has"),
         ("dask", '{"inproc://x": []}', "is no worker's address"),
+        ("dask", '{"task_stream": []}', "bandwidth_workers: has no speeds"),
+        (
+            "dask",
+            '{"task_stream": [{}], "bandwidth_workers": [["tcp://10.0.0.1:1", "tcp://10.0.0.2:1", 1e8]]}',
+            "no task's record",
+        ),
         ("nccl", "hello", "has no line of NCCL"),
         ("flows", "1 2 3", "line 1: has 3 columns; a line has 14 columns"),
         ("flows", "{", "line 1: is not JSON"),

@@ -44,6 +44,7 @@ LOSSES = {
     "lost_records": "flow records were lost on their way",
     "untold_sets": "sets of flows had no template",
     "socket_drops": "datagrams came faster than they were read",
+    "dropped_packets": "packets came faster than they were read; TCP's numbers make up for most",
     "closed_unseen": "connections ended between two looks, with what they moved since the last",
     "uncounted_datagrams": "datagrams found no room in the kernel's table",
     "unplaced_bytes": "bytes found no room in the tables",
@@ -101,6 +102,10 @@ def _command(key: str, source: Source) -> Callable[..., None]:
             str | None,
             typer.Option("--listen", help="Receive the datagrams here, until Ctrl-C.", metavar="ADDRESS:PORT"),
         ] = None,
+        interface: Annotated[
+            str | None,
+            typer.Option("--interface", help="Capture here by tcpdump, until Ctrl-C.", metavar="NAME"),
+        ] = None,
         for_s: Annotated[
             float | None, typer.Option("--for", help="Watch no longer than this.", min=0, metavar="SECONDS")
         ] = None,
@@ -122,6 +127,7 @@ def _command(key: str, source: Source) -> Callable[..., None]:
             for_s=for_s,
             hosts=_inventory(hosts),
             ready=_waiting,
+            interface=interface,
         )
         if output is not None:
             write_app(output, found.app)
@@ -144,12 +150,13 @@ def _taking(read: Callable[..., None], source: Source) -> Callable[..., None]:
     unused = {
         "every": not source.timed,
         "listen": not source.listens,
-        "for_s": not (source.listens or source.watches),
+        "interface": not source.captures,
+        "for_s": not (source.listens or source.watches or source.captures),
         "hosts": not source.watches,
     }
     signature = inspect.signature(read, eval_str=True)
     parameters = [each for name, each in signature.parameters.items() if not unused.get(name, False)]
-    if not (source.listens or source.watches):
+    if not (source.listens or source.watches or source.captures):
         parameters[0] = parameters[0].replace(default=inspect.Parameter.empty)
     read.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return read

@@ -45,7 +45,7 @@ def traffic_of(
     """
     tasks = None if request.tasks is None else {canonical_address(key): name for key, name in request.tasks.items()}
     folded = tasks is None and any(_host(source) != _host(target) for _, source, target, *_ in rows)
-    wanted = Request(request.inputs, tasks, request.every_s, request.listen)
+    wanted = replace(request, tasks=tasks)
     gathering = Gathering(wanted, lambda end: _task(_host(end) if folded else end))
     for interval, source, target, size, low, high in rows:
         gathering.add(source, target, Count(size, low, high), interval)

@@ -28,6 +28,7 @@ class Request:
         for_s: how long to watch, for sources that do.
         hosts: to watch through their agents, for sources that do; None = this machine.
         ready: called with what the source waits for, once it does.
+        interface: to capture on, for sources that do, instead of inputs.
     """
 
     inputs: Sequence[str | Path]
@@ -37,6 +38,7 @@ class Request:
     for_s: float | None = None
     hosts: Inventory | None = None
     ready: Callable[[str], None] | None = None
+    interface: str | None = None
 
 
 def of_ranks(request: Request, ranks: int) -> Request:
@@ -98,7 +100,8 @@ class Gathering:
         tasks = self.request.tasks
         busy = {task for span in self._spans.values() for pair in span for task in pair}
         return Traffic(
-            inputs=tuple(str(each) for each in self.request.inputs) or (str(self.request.listen),),
+            inputs=tuple(str(each) for each in self.request.inputs)
+            or (str(self.request.listen or self.request.interface),),
             tasks=tuple(dict.fromkeys(tasks.values())) if tasks is not None else tuple(order(busy)),
             spans=tuple(self._series(whole_s)),
             complete=tasks is not None,

@@ -69,6 +69,7 @@ def profile(
     for_s: float | None = None,
     hosts: Inventory | None = None,
     ready: Callable[[str], None] | None = None,
+    interface: str | None = None,
 ) -> Profile:
     """Finds out who sends how many bytes to whom (Choreo, section 2.1), and writes it as an App.
 
@@ -88,6 +89,7 @@ def profile(
         for_s: for no longer than this.
         hosts: whose sockets `live` watches through their agents, in place of this machine's.
         ready: called with the address and port once exports can come.
+        interface: to capture packets on, in place of inputs, until Ctrl-C; wants tcpdump and the right to capture.
 
     Returns:
         The App, its transfers in the order of its tasks, and the Traffic that it was made from.
@@ -100,8 +102,9 @@ def profile(
         raise GavotteError(f"`{source}` is not a source of traffic", hint=f"use one of {', '.join(SOURCES)}")
     reader = SOURCES[source]
     paths = [inputs] if isinstance(inputs, str | Path) else list(inputs)
-    if not paths and listen is None and not reader.watches:
-        hint = "name at least one file" + (", or where to listen" if reader.listens else "")
+    if not paths and listen is None and interface is None and not reader.watches:
+        other = ", or where to listen" if reader.listens else ", or an interface" if reader.captures else ""
+        hint = f"name at least one file{other}"
         raise GavotteError(f"nothing to read by {source}", hint=hint)
     if every_s is not None and not (0 < every_s < math.inf):
         raise GavotteError(f"an interval of {every_s} s makes no series", hint="use a positive number of seconds")
@@ -109,10 +112,11 @@ def profile(
         (every_s, reader.timed, "times"),
         (listen, reader.listens, "exports to listen for"),
         (hosts, reader.watches, "hosts to watch"),
+        (interface, reader.captures, "packets to capture"),
     ):
         if given is not None and not takes:
             raise GavotteError(f"{source} has no {what}", hint="leave that option out")
-    traffic = reader.read(Request(paths, tasks, every_s, listen, for_s, hosts, ready))
+    traffic = reader.read(Request(paths, tasks, every_s, listen, for_s, hosts, ready, interface))
     return app_of(traffic, name=name, cpus=cpus, memory_bytes=memory_bytes, min_bytes=min_bytes)
 
 

@@ -35,6 +35,7 @@ class Source:
         timed: it knows when bytes were sent, so that it can give a series.
         listens: it can receive what it reads over UDP.
         watches: it looks at this machine for a while, and needs no inputs.
+        captures: it can capture what it reads on an interface.
     """
 
     read: Reader
@@ -44,6 +45,7 @@ class Source:
     timed: bool = False
     listens: bool = False
     watches: bool = False
+    captures: bool = False
 
 
 def _exports(kind: str, what: str) -> Source:
@@ -61,9 +63,10 @@ SOURCES: dict[str, Source] = {
     "pcap": Source(
         read_pcap,
         address,
-        "Read captures of tcpdump or Wireshark.",
+        "Read captures of tcpdump or Wireshark, or capture.",
         "pcap or pcapng files, gzip or plain; - is standard input.",
         timed=True,
+        captures=True,
     ),
     "sflow": _exports("sflow", "sFlow agents sampled"),
     "netflow": _exports("netflow", "NetFlow meters (versions 5 and 9) exported"),

@@ -7,10 +7,20 @@
 
 Each entry is one message of task results: who sent it, how many bytes, from when to when. A worker keeps the last
 100,000. Scattered data, replication and nearly all of a p2p shuffle go past this log: a capture sees them.
+
+Where the workers are gone, the scheduler's records tell roughly: how long each fetch took, and how fast each pair was.
+
+    stream = client.get_task_stream()  # call it once before the work, too: it records from then on
+    pairs = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.bandwidth_workers.items()))
+    speeds = [[*pair, speed] for pair, speed in pairs]
+    json.dump({"task_stream": stream, "bandwidth_workers": speeds}, open("stream.json", "w"), default=str)
 """
 
 from __future__ import annotations
 
+import math
+import statistics
+from collections.abc import Iterator
 from typing import Any
 
 from gavotte.errors import FormatError
@@ -21,10 +31,13 @@ from gavotte.profile.naming import canonical_address
 from gavotte.profile.traffic import Count, Traffic
 
 MOST_BYTES = 1 << 62
+ROUGH = 3.0
+"""A fetch's bytes by its time are off by up to this factor: Dask smooths speeds over many fetches, and adds up those
+of one heartbeat. 1.1 to 2.8 in the recorded run of three workers (tests/profile/recorded/dask-stream.json)."""
 
 
 def read_dask(request: Request) -> Traffic:
-    """Reads the transfer logs of workers. A task of the App is a worker's address and port.
+    """Reads transfer logs of workers, or a scheduler's task stream. A task of the App is a worker's address and port.
 
     Returns:
         The Traffic. It has `seen` `workers` and `transfers`.
@@ -37,6 +50,12 @@ def read_dask(request: Request) -> Traffic:
     workers = set()
     for path in map(str, request.inputs):
         content = parse_json(read_text(path), path)
+        if isinstance(content, dict) and "task_stream" in content:
+            for source, target, count, stop_s in _fetches(content, path):
+                workers.add(target)
+                ends.add(source, target, count, stop_s)
+                transfers += 1
+            continue
         logs = content.get("workers", content) if isinstance(content, dict) else content
         if not isinstance(logs, dict) or not logs:
             raise FormatError(path, "", "is no log of workers' transfers", "dump transfer_incoming_log by worker")
@@ -51,6 +70,38 @@ def read_dask(request: Request) -> Traffic:
                 ends.add(source, target, Count.exact(size), stop_s)
                 transfers += 1
     return ends.traffic({"workers": len(workers), "transfers": transfers})
+
+
+def _fetches(content: dict[str, Any], path: str) -> Iterator[tuple[str, str, Count, float]]:
+    """What a task stream tells: source, target, bytes, when it had come. A pair without a speed has the median one."""
+    speeds = {}
+    try:
+        for number, (target, source, speed) in enumerate(content.get("bandwidth_workers", ())):
+            where = f"bandwidth_workers[{number}]"
+            # Bytes a second.
+            speeds[_end(source, path, where), _end(target, path, where)] = float(speed)
+        if not speeds or not all(1.0 <= speed < 1e13 for speed in speeds.values()):
+            raise ValueError
+    except (TypeError, ValueError):
+        remedy = "dump [target, source, bytes a second] of each pair in the scheduler's bandwidth_workers"
+        raise FormatError(path, "bandwidth_workers", "has no speeds", remedy) from None
+    usual = statistics.median(speeds.values())
+    where = "task_stream"
+    try:
+        for number, task in enumerate(content["task_stream"]):
+            where = f"task_stream[{number}]"
+            for step in task["startstops"]:
+                if step["action"] != "transfer":
+                    continue
+                start_s, stop_s = float(step["start"]), float(step["stop"])
+                if not 0 <= start_s <= stop_s < 1e11:
+                    raise ValueError
+                pair = _end(step["source"], path, where), _end(task["worker"], path, where)
+                size = (stop_s - start_s) * speeds.get(pair, usual)
+                yield *pair, Count(round(size), math.floor(size / ROUGH), math.ceil(size * ROUGH)), stop_s
+    except (KeyError, TypeError, ValueError):
+        remedy = "a record has `worker` and `startstops`, as client.get_task_stream() returns it"
+        raise FormatError(path, where, "is no task's record", remedy) from None
 
 
 def _entry(entry: Any, path: str, where: str) -> tuple[str, int, float]:

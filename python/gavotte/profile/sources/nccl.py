@@ -3,16 +3,17 @@
     NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,COLL,TUNING
 
 INIT lines tie a process and a communicator's pointer to a rank; GRAPH adds rings and trees, TUNING the algorithm of
-each operation; COLL has the operations. Without GRAPH a ring is in the order of ranks, without TUNING operations are
-rings: what NCCL chooses for large messages within few hosts. Each rank's line gives the bytes on its own edges, so
-that a rank whose log is missing lacks only what it sent. RCCL writes the same lines.
+each operation; COLL has the operations. Rank 0 alone tells whole rings (of up to 20 ranks) and algorithms, for all of
+its communicator. Without GRAPH a ring is in the order of ranks, without TUNING operations are rings: what NCCL chooses
+for large messages within few hosts. Each rank's line gives the bytes on its own edges, so that a rank whose log is
+missing lacks only what it sent. RCCL writes the same lines.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gavotte.errors import FormatError
@@ -22,33 +23,133 @@ from gavotte.profile.traffic import Count, Traffic
 
 WIDTH_BYTES = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
 """Of ncclDataType_t: int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, two of 8 bits."""
-MOST_RANKS = 1 << 20
+MOST_RANKS = 1 << 17
+MOST_PAIRS = 1 << 22
+"""More pairs of ranks than that have no traffic in any log that could be kept."""
 MOST_COUNT = 1 << 50
 
-_PREFIX = re.compile(r"(\S+):(\d+):\d+ (?:\(\w+\) )?\[\S*\] NCCL INFO (.*)")
-_INIT = re.compile(r"ncclCommInit\w* comm (0x\w+) rank (\d{1,7}) n[rR]anks (\d{1,7}) .*?(?:commId (0x\w+))?(?: |$).*")
+_MARK = " NCCL INFO "
+_PREFIX_CHARS = 300
+_PREFIX = re.compile(r"(?:(\S{1,255}):(\d{1,10}):\d{1,10} )?(?:\(\w+\) )?\[(\S{0,20})\]$")
+_INIT = re.compile(r"(?:ncclComm\w+ )?comm (0x\w+) rank (\d{1,7}) n[rR]anks (\d{1,7}) ")
 _COMM_ID = re.compile(r"commId (0x\w+)")
 _OP = re.compile(
     r"(\w+): opCount \w+ sendbuff \S+ recvbuff \S+ (?:acc \S+ )?count (\d{1,18}) datatype (\d{1,3}) op -?\d+ "
     r"root (-?\d{1,7}) comm (0x\w+) \[nranks=(\d{1,7})\]"
 )
-_CHANNEL = re.compile(r"Channel (\d+)/\d+ *: *((?:\d+ *){2,})")
+_CHANNEL = re.compile(r"Channel \d+(?:/\d+)? *: *((?:\d{1,7} *){2,})$")
+_RING = re.compile(r"Ring (\d{1,4}) : \d{1,7} -> \d{1,7} -> (\d{1,7})$")
 _TREES = re.compile(r"\[(\d+)\] (-?\d+)/(-?\d+)/(-?\d+)->(\d+)->(-?\d+)")
-_TUNED = re.compile(r"(\w+): (\d{1,18}) Bytes -> Algo (\d) ")
-_TREE = "0"
+_TUNED = re.compile(r"(?:(\w+): *)?(\d{1,18}) Bytes -> Algo (\w+) ")
+_TREE = ("0", "TREE")
+"""Numbers to NCCL 2.23, then names."""
 
-Process = tuple[str, str]
+Process = tuple[str, str, str]
+"""Host, process and device: a process may have a rank on each of several."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Comm:
-    """One communicator as one process knows it."""
+    """One communicator as one of its ranks knows it.
+
+    Attributes:
+        name: its identity, or where the log has none (to NCCL 2.12) its size.
+        following: by channel, who comes next in the ring.
+        trees: by channel, three below and one above; -1 = none.
+    """
 
     name: str
     rank: int
     ranks: int
-    rings: list[list[int]] = field(default_factory=list)
+    owner: Process
+    following: dict[int, int] = field(default_factory=dict)
     trees: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass
+class _Log:
+    """All that was read so far; what an operation sends is known at the end, when all rings are."""
+
+    comms: dict[tuple[str, str, str], _Comm] = field(default_factory=dict)
+    latest: dict[Process, _Comm] = field(default_factory=dict)
+    members: dict[tuple[str, int], Process] = field(default_factory=dict)
+    ambiguous: set[str] = field(default_factory=set)
+    rings: defaultdict[str, list[list[int]]] = field(default_factory=lambda: defaultdict(list))
+    tuned: dict[tuple[Process, str, int], str] = field(default_factory=dict)
+    operations: Counter[tuple[_Comm, str, int, int]] = field(default_factory=Counter)
+    unknown: int = 0
+    lines: int = 0
+
+    def take(self, path: str, line: str) -> None:
+        """Reads a line; where two ranks' have run into each other, what comes last is whole.
+
+        Raises:
+            FormatError: when a rank is beyond its communicator.
+        """
+        before, mark, text = line.rstrip().rpartition(_MARK)
+        found = _PREFIX.search(before[-_PREFIX_CHARS:]) if mark else None
+        if found is None:
+            return
+        self.lines += 1
+        # Without host and process, a file is one host's.
+        process = found[1] or path, found[2] or "", found[3]
+        comm = self.latest.get(process)
+        if init := _INIT.match(text):
+            self._init(path, process, text, init)
+        elif "opCount" in text and (op := _OP.match(text)):
+            self._operation(self.comms.get((*process[:2], op[5])), op)
+        elif "Bytes -> Algo" in text and (choice := _TUNED.match(text)):
+            self.tuned[process, choice[1] or "", int(choice[2])] = choice[3].upper()
+        elif comm is None:
+            return
+        elif ring := _RING.match(text):
+            if int(ring[2]) < comm.ranks:
+                comm.following[int(ring[1])] = int(ring[2])
+        elif text.startswith("Channel ") and (ring := _CHANNEL.match(text)):
+            order = [int(each) for each in ring[1].split()]
+            if sorted(order) == list(range(comm.ranks)):
+                self.rings[comm.name].append(order)
+        elif text.startswith("Trees "):
+            for channel, *ends in _TREES.findall(text):
+                below, above = ends[:3], ends[4]
+                comm.trees[int(channel)] = tuple(int(each) for each in (*below, above))
+
+    def _init(self, path: str, process: Process, text: str, init: re.Match[str]) -> None:
+        rank, ranks = int(init[2]), int(init[3])
+        identity = _COMM_ID.search(text)
+        if not rank < ranks <= MOST_RANKS:
+            raise FormatError(path, "", f"has rank {rank} of {ranks}", "is the log whole?")
+        key = *process[:2], init[1]
+        known = self.comms.get(key)
+        name = identity[1] if identity else known.name if known else f"of {ranks}"
+        if known is None or known.name != name:
+            self.comms[key] = self.latest[process] = _Comm(name, rank, ranks, process)
+        if self.members.setdefault((name, rank), process) != process:
+            # Two communicators of one size, and nothing tells which of their members belong together.
+            self.ambiguous.add(name)
+
+    def _operation(self, comm: _Comm | None, op: re.Match[str]) -> None:
+        kind, count, datatype, root = op[1], int(op[2]), int(op[3]), int(op[4])
+        if comm is None or datatype >= len(WIDTH_BYTES) or count > MOST_COUNT or root >= comm.ranks:
+            self.unknown += 1
+        else:
+            self.operations[comm, kind, count * WIDTH_BYTES[datatype], root] += 1
+
+    def sent(self) -> Iterator[tuple[_Comm, int, int]]:
+        """Who sent to which rank of its communicator how many bytes."""
+        after: dict[_Comm, list[int]] = {}
+        for (comm, kind, size, root), times in self.operations.items():
+            if comm.name in self.ambiguous:
+                self.unknown += times
+                continue
+            self.unknown += 0 if kind in _KNOWN else times
+            teller = self.members.get((comm.name, 0), comm.owner)
+            algorithm = self.tuned.get((teller, kind, size)) or self.tuned.get((teller, "", size))
+            if comm not in after:
+                told = [ring[(ring.index(comm.rank) + 1) % comm.ranks] for ring in self.rings.get(comm.name, ())]
+                after[comm] = list(comm.following.values()) or told or [(comm.rank + 1) % comm.ranks]
+            for target, part in _sent(kind, size, root, comm, after[comm], tree=algorithm in _TREE):
+                yield comm, target, times * part
 
 
 def read_nccl(request: Request) -> Traffic:
@@ -61,87 +162,46 @@ def read_nccl(request: Request) -> Traffic:
     Raises:
         FormatError: when no line of NCCL's is there, or no operation.
     """
-    comms: dict[tuple[Process, str], _Comm] = {}
-    latest: dict[Process, _Comm] = {}
-    edges: Counter[tuple[tuple[str, int], tuple[str, int]]] = Counter()
-    tuned: dict[tuple[Process, str, int], str] = {}
-    members: dict[tuple[str, int], Process] = {}
-    operations = unknown = lines = 0
+    log = _Log()
     for path in map(str, request.inputs):
         for line in lines_of(path):
-            found = _PREFIX.search(line)
-            if found is None:
-                continue
-            lines += 1
-            process, text = (found[1], found[2]), found[3]
-            if text.startswith("ncclCommInit") and (init := _INIT.match(text)):
-                rank, ranks = int(init[2]), int(init[3])
-                identity = _COMM_ID.search(text)
-                if not rank < ranks <= MOST_RANKS:
-                    raise FormatError(path, "", f"has rank {rank} of {ranks}", "is the log whole?")
-                known = comms.get((process, init[1]))
-                name = identity[1] if identity else known.name if known else f"of {ranks}"
-                if known is None or known.name != name:
-                    comms[process, init[1]] = latest[process] = _Comm(name, rank, ranks)
-                members[name, rank] = process
-            elif text.startswith("Channel ") and process in latest and (ring := _CHANNEL.match(text)):
-                order = [int(each) for each in ring[2].split()]
-                if sorted(order) == list(range(latest[process].ranks)):
-                    latest[process].rings.append(order)
-            elif text.startswith("Trees ") and process in latest:
-                for channel, *ends in _TREES.findall(text):
-                    latest[process].trees[int(channel)] = tuple(int(each) for each in ends)
-            elif "Bytes -> Algo" in text and (choice := _TUNED.match(text)):
-                tuned[process, choice[1], int(choice[2])] = choice[3]
-            elif "opCount" in text and (op := _OP.match(text)):
-                comm = comms.get((process, op[5]))
-                kind, count, datatype, root = op[1], int(op[2]), int(op[3]), int(op[4])
-                if comm is None or datatype >= len(WIDTH_BYTES) or count > MOST_COUNT or root >= comm.ranks:
-                    unknown += 1
-                    continue
-                size = count * WIDTH_BYTES[datatype]
-                algorithm = tuned.get((process, kind, size), "")
-                sent = list(_sent(kind, size, root, comm, tree=algorithm == _TREE))
-                operations += 1
-                unknown += kind not in _KNOWN
-                for target, part in sent:
-                    edges[(comm.name, comm.rank), (comm.name, target)] += part
+            log.take(path, line)
     where = str(request.inputs[0])
-    if not lines:
+    edges: Counter[tuple[_Comm, int]] = Counter()
+    for comm, to, part in log.sent():
+        edges[comm, to] += part
+        if len(edges) > MOST_PAIRS:
+            raise FormatError(where, "", f"has more than {MOST_PAIRS} pairs of ranks", "is it the right file?")
+    if not log.lines:
         raise FormatError(where, "", "has no line of NCCL", "log with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL")
     if not edges:
         raise FormatError(where, "", "has no operation of a known communicator", "log NCCL_DEBUG_SUBSYS=INIT,COLL")
-    return _by_rank(request, edges, members, comms, {"operations": operations, "unknown_operations": unknown})
-
-
-def _by_rank(
-    request: Request,
-    edges: Counter[tuple[tuple[str, int], tuple[str, int]]],
-    members: dict[tuple[str, int], Process],
-    comms: dict[tuple[Process, str], _Comm],
-    seen: dict[str, int],
-) -> Traffic:
-    """Ranks of any communicator as those of the largest that their process is in."""
+    # Ranks of any communicator as those of the largest that their process is in.
     world: dict[Process, _Comm] = {}
-    for (process, _), comm in comms.items():
-        if process not in world or comm.ranks > world[process].ranks:
-            world[process] = comm
-    ranks = max(comm.ranks for comm in comms.values())
+    for comm in log.comms.values():
+        if comm.owner not in world or comm.ranks > world[comm.owner].ranks:
+            world[comm.owner] = comm
+    ranks = max(comm.ranks for comm in world.values())
+    whole = {comm.name for comm in world.values() if comm.ranks == ranks}
     gathering = Gathering(of_ranks(request, ranks))
 
-    def rank(end: tuple[str, int]) -> str:
-        process = members.get(end)
-        return str(world[process].rank if process in world else end[1])
+    def rank_of(name: str, rank: int) -> str:
+        if process := log.members.get((name, rank)):
+            return str(world[process].rank)
+        return str(rank) if name in whole else f"rank {rank} of {name}"
 
-    for (source, target), size in sorted(edges.items()):
-        gathering.add(rank(source), rank(target), Count.exact(size))
-    return gathering.traffic({"ranks": ranks, **seen})
+    for (comm, to), size in edges.items():
+        gathering.add(rank_of(comm.name, comm.rank), rank_of(comm.name, to), Count.exact(size))
+    told = {"operations": sum(log.operations.values()), "unknown_operations": log.unknown}
+    return gathering.traffic({"ranks": ranks, **told})
 
 
 _KNOWN = {"AllReduce", "Broadcast", "Reduce", "AllGather", "ReduceScatter", "Send", "Recv", "AlltoAll", "AllToAll"}
 
 
-def _sent(kind: str, size: int, root: int, comm: _Comm, *, tree: bool) -> Iterator[tuple[int, int]]:
+def _sent(
+    kind: str, size: int, root: int, comm: _Comm, following: Sequence[int], *, tree: bool
+) -> Iterator[tuple[int, int]]:
     """To whom a rank sends how many bytes in one operation.
 
     A ring of n passes 2 (n - 1) / n of an allreduce over each edge; `count` is each rank's own part in an allgather and
@@ -158,18 +218,15 @@ def _sent(kind: str, size: int, root: int, comm: _Comm, *, tree: bool) -> Iterat
         return
     if tree and kind == "AllReduce" and comm.trees:
         channels = len(comm.trees)
-        for number, (*children, _, above) in comm.trees.items():
+        for number, ends in comm.trees.items():
             part = size // channels + (number < size % channels)
-            yield from ((peer, part) for peer in (*children, above) if 0 <= peer < n)
+            yield from ((peer, part) for peer in ends if 0 <= peer < n)
         return
-    rings = comm.rings or [list(range(n))]
-    for number, ring in enumerate(rings):
-        part = size // len(rings) + (number < size % len(rings))
-        at = ring.index(me)
-        following = ring[(at + 1) % n]
+    for number, after in enumerate(following):
+        part = size // len(following) + (number < size % len(following))
         if kind == "AllReduce":
-            yield following, 2 * (n - 1) * part // n
+            yield after, 2 * (n - 1) * part // n
         elif kind in ("AllGather", "ReduceScatter"):
-            yield following, (n - 1) * part
-        elif (kind == "Broadcast" and following != root) or (kind == "Reduce" and me != root):
-            yield following, part
+            yield after, (n - 1) * part
+        elif (kind == "Broadcast" and after != root) or (kind == "Reduce" and me != root):
+            yield after, part

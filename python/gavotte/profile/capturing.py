@@ -1,0 +1,80 @@
+"""Captures packets of this machine for a while: tcpdump writes, whoever reads gets them as they come."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
+from typing import TypeVar
+
+from gavotte.errors import GavotteError
+
+LONGEST_S = 86_400.0
+"""A capture that nobody stops ends by itself."""
+SNAP_BYTES = 192
+"""Headers of TCP over IPv6 in VXLAN over IPv6, with all options, are 190 bytes."""
+SETTLING_S = 0.2
+"""What tcpdump has not fetched from the kernel when it is told to end is lost."""
+
+Read = TypeVar("Read")
+
+
+def capture(
+    interface: str, read: Callable[[str], Read], for_s: float | None, ready: Callable[[str], None] | None
+) -> tuple[Read, int]:
+    """Has packets read as they come, until the time is up or Ctrl-C.
+
+    Args:
+        interface: as `ip link` has it, or `any`.
+        read: reads a capture at a path, to its end.
+        for_s: how long to capture; None until Ctrl-C, at most `LONGEST_S`.
+        ready: called with the interface once packets are seen.
+
+    Returns:
+        What was read, and how many packets the kernel dropped, because they came faster than they were read.
+
+    Raises:
+        GavotteError: when there is no tcpdump, or it may not capture there.
+    """
+    program = shutil.which("tcpdump") or shutil.which("tcpdump", path="/usr/sbin:/sbin")
+    if program is None:
+        raise GavotteError("there is no tcpdump to capture with", hint="install it, or use `gavotte profile live`")
+    # In a session of its own: Ctrl-C is for us to pass on. Root is kept where a user namespace has no other user.
+    line = [program, "-n", "-i", interface, "-s", str(SNAP_BYTES), "-B", "16384", "--immediate-mode"]
+    line += ["-Z", "root", "-w", "-"]
+    with (
+        subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as dumping,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        assert dumping.stdout is not None
+        assert dumping.stderr is not None
+        told = []
+        for each in dumping.stderr:
+            told.append(each.decode(errors="replace").strip())
+            if "listening on" in told[-1]:
+                break
+        else:
+            why = told[-1].removeprefix("tcpdump: ") if told else "it ended"
+            raise GavotteError(
+                f"tcpdump cannot capture on {interface}: {why}", hint="see `ip link`; it wants CAP_NET_RAW"
+            )
+        rest = pool.submit(dumping.stderr.read)
+        reading = pool.submit(read, f"/dev/fd/{dumping.stdout.fileno()}")
+        with suppress(KeyboardInterrupt):  # how a user ends it
+            if ready is not None:
+                ready(interface)
+            wait([reading], LONGEST_S if for_s is None else for_s)
+        time.sleep(SETTLING_S)
+        dumping.send_signal(signal.SIGINT)
+        try:
+            found = reading.result()
+        except BaseException:
+            dumping.kill()  # nobody reads what it still has to write
+            raise
+        lost = re.search(r"(\d+) packets dropped by kernel", rest.result().decode(errors="replace"))
+    return found, int(lost[1]) if lost else 0
