@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +11,13 @@ from benches.racks import judge, random_racks, shared_links, simulated, unlimite
 from tests import builders
 from tests.measure.oracle import Oracle
 from tests.measure.played_network import PlayedNetwork
+from typer.testing import CliRunner
 
+from gavotte.cli.verbs import app
+from gavotte.formats.inventory import write_inventory
 from gavotte.formats.topology import Topology
 from gavotte.measure import CostLimits, Measurement, measure, plan_measurement
+from gavotte.measure.underway import Underway
 from gavotte.model import model
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
@@ -123,6 +128,24 @@ def test_it_stops_where_it_would_cost_a_quarter_more(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("gavotte.measure.underway.time.monotonic", iter(range(0, 10**9, 10)).__next__)
     with PlayedNetwork(Oracle(racks(None)), seed=1).held():
         assert "more time" in measure(network.inventory, seed=1, limits=CostLimits(seconds=60)).stopped
+
+
+@pytest.mark.parametrize(("lacking", "status"), [(0, 0), (1, 1)])
+def test_a_stop_after_all_have_answered_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lacking: int, status: int
+) -> None:
+    def stop(self: Underway) -> None:
+        self.stopped = "more bytes were needed than estimated"
+        for key in list(self._results.paths)[:lacking]:
+            del self._results.paths[key]
+
+    monkeypatch.setattr(Underway, "_confirm", stop)
+    network, hosts = PlayedNetwork(Oracle(racks(None)), seed=1), tmp_path / "h.hosts.toml"
+    write_inventory(hosts, network.inventory)
+    with network.held():
+        run = CliRunner().invoke(app, ["measure", "--hosts", str(hosts), "-o", str(tmp_path / "c.npz")])
+    assert run.exit_code == status
+    assert "more bytes were needed than estimated" in f"{run.stderr}{run.exception}"
 
 
 def test_a_byte_budget_that_leaves_doubts_says_so() -> None:

@@ -238,8 +238,11 @@ def paths(
         note(f"warning: {len(result.failures) - 20} more paths did not answer")
     if result.history.answered == 0:
         raise GavotteError("no path answered", hint="see the warnings above")
-    if result.stopped:
+    if result.stopped and result.answered == result.paths:
+        note(f"warning: {result.stopped}: all paths have answered, but doubtful ones were not measured again")
+    elif result.stopped:
         found = f" is in {kept or output}" if output is not None else " was printed"
+        found += f"; {output} stays as it was" if kept is not None else ""
         raise GavotteError(result.stopped, hint=f"what was found before{found}")
     if kept is not None:
         raise GavotteError(
