@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from tests import builders
 from tests.builders import MPIP_REPORT
+from tests.profile import test_exports, test_logs, test_mpi_counts
+from tests.profile.test_nccl import nccl_log
 
 from gavotte.agents.sources import from_mpi, from_ssh_config
 from gavotte.errors import GavotteError
@@ -26,16 +30,32 @@ from gavotte.formats.topology import read_topology
 from gavotte.lab.state import new_record, read_state
 from gavotte.measure.journal import Journal
 from gavotte.measure.results import Results
+from gavotte.profile import SOURCES, read_profile
 from gavotte.profile.gathering import Request
 from gavotte.profile.naming import read_tasks
-from gavotte.profile.sources.mpip import read_mpip
-from gavotte.profile.sources.pcap import read_pcap
 from gavotte.simulate.flows import read_flows
 from gavotte.store.csvfile import read_csv
 
 HOSTS = ("h0", "h1", "h2", "h3")
 
+PROFILED = {
+    "e.spark": ("spark", test_logs.SPARK),
+    "l.nccl": ("nccl", nccl_log(3, graph=True, tree=True).encode()),
+    "d.dask.json": ("dask", (test_logs.HERE / "dask-transfers.json").read_bytes()),
+    "m.prof": ("ompi", test_logs.PROF[1].read_bytes()),
+    "m.pmpi": ("pmpi", test_mpi_counts.FILE.format(rank=0, other=1).encode()),
+    "v.vpc": ("flows", test_logs.AWS.encode()),
+    "x.sflow": ("sflow", gzip.decompress((test_exports.HERE / "pmacctd-sflow.pcap.gz").read_bytes())),
+    "x.netflow": ("netflow", gzip.decompress((test_exports.HERE / "softflowd-9.pcap.gz").read_bytes())),
+    "x.ipfix": ("ipfix", gzip.decompress((test_exports.HERE / "pmacctd-10.pcap.gz").read_bytes())),
+}
+"""By file: the source of traffic that it is, and its content."""
+
 COMMANDS = (
+    *(f"profile {source} {name} -o out.app.toml" for name, (source, _) in PROFILED.items()),
+    "profile diff a.app.toml b.app.toml",
+    "profile merge a.app.toml b.app.toml --json",
+    "profile predict w.json --day 4 --json",
     "place n.network.json a.app.toml --method greedy -o out.placement.json",
     "place n.network.json a.app.toml --time-limit 0.2 --json",
     "place n.network.json a.app.toml --method optimal --time-limit 0.2",
@@ -128,6 +148,11 @@ def write(folder: Path) -> None:
     (folder / "k.txt").write_text("10.0.0.1 a\n10.0.0.2 b\n")
     (folder / "c.pcap").write_bytes(_capture())
     (folder / "r.mpiP").write_text(MPIP_REPORT)
+    for name, (_, content) in PROFILED.items():
+        (folder / name).write_bytes(content)
+    pairs = [{"source": "a", "target": "b", "bytes": 5, "low_bytes": 4, "high_bytes": 6}]
+    series = [{"start_s": n * 1.0, "end_s": n + 1.0, "pairs": pairs} for n in range(6)]
+    (folder / "w.json").write_text(json.dumps({"pairs": pairs, "series": series, "app": app.model_dump(mode="json")}))
     record = {"format": "gavotte/record/1", "kind": "run", "metric": "completion_s", "value": 1.5, "time_s": 1.0}
     (folder / "r.jsonl").write_text("".join(json.dumps(record | {"value": value}) + "\n" for value in range(3)))
     samples = [
@@ -250,6 +275,10 @@ _OSMEF = {
 }
 
 
+def _traffic(source: str, path: str) -> object:
+    return SOURCES[source].read(Request([path], every_s=60.0 if SOURCES[source].timed else None))
+
+
 def _samples(path: str) -> object:
     from gavotte.campaign.journal import sound_bytes
 
@@ -296,6 +325,8 @@ _READERS: dict[str, Callable[[str], object]] = {
     "f2.csv": lambda path: list(read_csv(path)),
     "b.csv": read_byte_matrix,
     ".npz": read_history,
-    ".pcap": lambda path: read_pcap(Request([path])),
-    ".mpiP": lambda path: read_mpip(Request([path])),
+    "w.json": read_profile,
+    ".pcap": lambda path: SOURCES["pcap"].read(Request([path])),
+    ".mpiP": lambda path: SOURCES["mpip"].read(Request([path])),
+    **{name: partial(_traffic, source) for name, (source, _) in PROFILED.items()},
 }
