@@ -131,11 +131,11 @@ impl Problem {
     fn reach_of(&self, m: usize, hosts: &[usize], direction: Direction) -> (f64, f64) {
         if !self.network.paired() {
             let mates = hosts.iter().filter(|&&n| self.network.colocated(m, n)).count();
-            let crowd = self.network.crowd(m);
+            let together = self.network.colocated_count(m);
             let any = |count: usize| if count > 0 { f64::INFINITY } else { 0.0 };
             return (
-                any(crowd - mates),
-                any(self.capacity.len() - crowd - (hosts.len() - mates)),
+                any(together - mates),
+                any(self.capacity.len() - together - (hosts.len() - mates)),
             );
         }
         let (mut near, mut far) = (0.0, 0.0);

@@ -185,9 +185,9 @@ impl Allocator {
     fn grow(&mut self, elapsed_s: f64, mut limit_bps: f64) {
         let rules = &self.rules;
         let steps = (elapsed_s / rules.period_s).ceil().clamp(1.0, MOST_STEPS);
-        let (step_s, periods) = (elapsed_s / steps, elapsed_s / rules.period_s / steps);
+        let (each_s, periods) = (elapsed_s / steps, elapsed_s / rules.period_s / steps);
         for _ in 0..steps as u32 {
-            self.grown_s += step_s;
+            self.grown_s += each_s;
             let left = (1.0 - self.grown_s * rules.time_scalar).max(0.0);
             limit_bps += if limit_bps < self.goal_bps && left > 0.0 {
                 let curve_bps = self.goal_bps - (self.goal_bps - self.low_bps) * left.powi(3);

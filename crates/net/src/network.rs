@@ -95,7 +95,7 @@ pub struct Network {
     /// By group: its hosts and those of the groups below it, ascending.
     members: Vec<Vec<usize>>,
     /// By host: how many hosts its machine has, itself included.
-    crowd: Vec<usize>,
+    colocated: Vec<usize>,
 }
 
 impl Network {
@@ -143,7 +143,7 @@ impl Network {
             *sizes.entry(host.machine).or_default() += 1;
         }
         Ok(Self {
-            crowd: parts.hosts.iter().map(|host| sizes[&host.machine]).collect(),
+            colocated: parts.hosts.iter().map(|host| sizes[&host.machine]).collect(),
             around,
             members,
             parts,
@@ -176,8 +176,8 @@ impl Network {
     }
 
     /// How many hosts a host's machine has, itself included.
-    pub fn crowd(&self, host: usize) -> usize {
-        self.crowd[host]
+    pub fn colocated_count(&self, host: usize) -> usize {
+        self.colocated[host]
     }
 
     /// Whether pairs may have rates of their own. Where none has, there is no matrix and no link of a pair.

@@ -86,7 +86,7 @@ fn without_a_matrix_only_caps_and_groups_are_links() {
         (network.members(2), network.holds(2, 2), network.holds(1, 0)),
         (&[0, 1, 2][..], true, false)
     );
-    assert_eq!((network.crowd(0), network.crowd(3)), (2, 1));
+    assert_eq!((network.colocated_count(0), network.colocated_count(3)), (2, 1));
 }
 
 #[test]
