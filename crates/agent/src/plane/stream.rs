@@ -91,7 +91,15 @@ pub async fn send_until(
 /// # Errors
 /// When the connection fails.
 pub async fn send_some(stream: &TcpStream, reservation: &mut Reservation<'_>) -> Result<u64, WorkError> {
-    let most = reservation.unspent().min(CHUNK_BYTES as u64) as usize;
+    send_at_most(stream, reservation, CHUNK_BYTES as u64).await
+}
+
+/// As `send_some`, but no more than `most` bytes.
+///
+/// # Errors
+/// When the connection fails.
+pub async fn send_at_most(stream: &TcpStream, reservation: &mut Reservation<'_>, most: u64) -> Result<u64, WorkError> {
+    let most = reservation.unspent().min(most).min(CHUNK_BYTES as u64) as usize;
     loop {
         stream.writable().await.map_err(WorkError::io("send"))?;
         match stream.try_write(&ZEROS[..most]) {

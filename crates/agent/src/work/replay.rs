@@ -4,15 +4,15 @@
 use std::future;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gavotte_probe::sockets::tcp;
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::interval;
+use tokio::time::{interval, timeout};
 use tonic::{Status, async_trait};
 use tracing::{Instrument, error, info};
 
@@ -36,8 +36,17 @@ pub const START_LIMIT: Duration = Duration::from_secs(120);
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// Connections that are being made at one time; a whole phase at once would overflow the receivers' queues.
 const DIALS: usize = 64;
-/// What a paced transfer leaves unsent in the kernel: what it reports as moved is then at most so much ahead.
+/// What a paced transfer leaves unsent in the kernel at most: held or slowed, it still sends that as before.
 const BACKLOG_BYTES: u32 = 128 << 10;
+/// The same in time at its pace; a sender that is woken late must not run dry, either.
+const BACKLOG: Duration = Duration::from_millis(100);
+/// How often a short backlog is looked at.
+const LOOK: Duration = Duration::from_millis(30);
+/// The kernel paces no transfer slower: having sent two segments or more, it waits for as long as they take at the pace that
+/// held when they left, and keeps to that when the pace has risen. At 2 kbit/s that is 12 s.
+const SLOW_BPS: u64 = 1_000_000;
+/// What a slower transfer hands over at a time.
+const MORSEL_BYTES: u64 = 8 << 10;
 /// The pace of a transfer that is to wait: no more of it goes to the kernel.
 const HELD_BPS: u64 = 1;
 /// Reports come no faster.
@@ -91,8 +100,8 @@ pub async fn run(
     let mut transfers = JoinSet::new();
     for transfer in request.transfers {
         let whole = Arc::clone(&whole);
-        let (connected, moved) = (connected.clone(), ledger.open(transfer.id));
-        transfers.spawn(async move { whole.transfer(&transfer, &moved, connected).await }.in_current_span());
+        let (connected, progress) = (connected.clone(), ledger.open(transfer.id));
+        transfers.spawn(async move { whole.transfer(&transfer, &progress, connected).await }.in_current_span());
     }
     info!(transfers = transfers.len(), "replay begins");
     drop(connected);
@@ -135,17 +144,17 @@ pub async fn run(
     }
 }
 
-/// What each transfer has handed to its connection.
+/// How far each transfer is.
 #[derive(Debug, Default)]
 struct Ledger {
-    lines: Vec<(u32, Arc<AtomicU64>, u64)>,
+    lines: Vec<(u32, Arc<Progress>, u64)>,
 }
 
 impl Ledger {
-    fn open(&mut self, id: u32) -> Arc<AtomicU64> {
-        let moved = Arc::new(AtomicU64::new(0));
-        self.lines.push((id, Arc::clone(&moved), 0));
-        moved
+    fn open(&mut self, id: u32) -> Arc<Progress> {
+        let progress = Arc::new(Progress::default());
+        self.lines.push((id, Arc::clone(&progress), 0));
+        progress
     }
 
     /// Those that have moved since the last report.
@@ -154,9 +163,9 @@ impl Ledger {
             time_s: since.as_secs_f64(),
             ..Moved::default()
         };
-        for (id, moved, told) in &mut self.lines {
-            let bytes = moved.load(Ordering::Relaxed);
-            if bytes != *told {
+        for (id, progress, told) in &mut self.lines {
+            let bytes = progress.moved();
+            if bytes > *told {
                 *told = bytes;
                 report.ids.push(*id);
                 report.bytes.push(bytes);
@@ -164,6 +173,43 @@ impl Ledger {
         }
         report
     }
+}
+
+/// What a transfer has handed to the kernel, and the connection of a paced one, of which that may be far from all sent.
+#[derive(Debug, Default)]
+struct Progress {
+    handed: AtomicU64,
+    socket: Mutex<Option<OwnedFd>>,
+}
+
+impl Progress {
+    fn add(&self, bytes: u64) {
+        self.handed.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Watches a connection, until the transfer is over: an open copy keeps it from closing.
+    fn watch(&self, socket: Option<OwnedFd>) {
+        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
+    }
+
+    /// Bytes that have left this host.
+    fn moved(&self) -> u64 {
+        let handed = self.handed.load(Ordering::Relaxed);
+        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        let unsent = (socket.as_ref()).and_then(|socket| Some(tcp::info(socket).ok()?.unsent_bytes));
+        handed.saturating_sub(unsent.unwrap_or(0))
+    }
+}
+
+/// What a transfer may leave unsent at its pace.
+fn backlog_bytes(pace_bps: u64) -> u64 {
+    let paced = pace_bps as f64 / 8.0 * BACKLOG.as_secs_f64();
+    (paced as u64).clamp(MORSEL_BYTES, u64::from(BACKLOG_BYTES))
+}
+
+/// How long a morsel takes at a pace.
+fn morsel_takes(pace_bps: u64) -> Duration {
+    Duration::from_secs_f64(8.0 * MORSEL_BYTES as f64 / pace_bps.max(1) as f64)
 }
 
 /// A transfer at its receiver.
@@ -210,7 +256,7 @@ impl Common {
     async fn transfer(
         &self,
         transfer: &Transfer,
-        moved: &AtomicU64,
+        progress: &Progress,
         connected: mpsc::UnboundedSender<()>,
     ) -> TransferDone {
         let mut done = TransferDone {
@@ -219,7 +265,7 @@ impl Common {
         };
         let result = self
             .hold
-            .during(self.attempt(transfer, moved, connected, &mut done))
+            .during(self.attempt(transfer, progress, connected, &mut done))
             .await;
         if let Err(error) = result {
             done.set_failure(error.failure());
@@ -232,7 +278,7 @@ impl Common {
     async fn attempt(
         &self,
         transfer: &Transfer,
-        moved: &AtomicU64,
+        progress: &Progress,
         connected: mpsc::UnboundedSender<()>,
         done: &mut TransferDone,
     ) -> Result<(), WorkError> {
@@ -254,11 +300,12 @@ impl Common {
             ..
         }) = connection
         {
-            let paced = self.paced(transfer, &stream)?;
+            let paced = self.paced(transfer, &stream, progress)?;
             let sending = async {
+                let mut handed = None;
                 while reservation.unspent() > 0 {
-                    self.let_go(transfer).await?;
-                    moved.fetch_add(stream::send_some(&stream, &mut reservation).await?, Ordering::Relaxed);
+                    let most = self.room(transfer, &stream, &mut handed).await?;
+                    progress.add(stream::send_at_most(&stream, &mut reservation, most).await?);
                 }
                 Ok::<Report, WorkError>(channel.receive(&mut stream).await?)
             };
@@ -271,6 +318,7 @@ impl Common {
             };
             let limit = self.limit.saturating_sub(start.elapsed());
             let sent = within("send and confirm", limit, self.watching(peer, sending)).await;
+            progress.watch(None);
             done.retransmits = tcp::info(&stream).map_or(0, |info| info.retransmits);
             done.bytes = transfer.bytes - reservation.unspent();
             done.finish_s = start.elapsed().as_secs_f64();
@@ -308,14 +356,45 @@ impl Common {
         call.dial().await
     }
 
-    /// Waits while a transfer is held.
-    async fn let_go(&self, transfer: &Transfer) -> Result<(), WorkError> {
+    /// Waits while a transfer is held or has handed over enough, then tells how many bytes it may hand to the kernel.
+    ///
+    /// `handed` is when it last did.
+    async fn room(
+        &self,
+        transfer: &Transfer,
+        stream: &TcpStream,
+        handed: &mut Option<Instant>,
+    ) -> Result<u64, WorkError> {
         if transfer.pace_bps == 0 {
-            return Ok(());
+            return Ok(u64::MAX);
         }
         let mut paces = self.paces.clone();
-        let free = |paces: &Paces| *paces.get(&transfer.id).unwrap_or(&transfer.pace_bps) != HELD_BPS;
-        paces.wait_for(free).await.map(|_| ()).map_err(|_| WorkError::Over)
+        let pace_bps = |paces: &Paces| *paces.get(&transfer.id).unwrap_or(&transfer.pace_bps);
+        loop {
+            let free = paces.wait_for(|paces| pace_bps(paces) != HELD_BPS).await;
+            let pace_bps = pace_bps(&*free.map_err(|_| WorkError::Over)?);
+            let most = backlog_bytes(pace_bps);
+            if most == u64::from(BACKLOG_BYTES) {
+                // The kernel itself sees to this.
+                return Ok(most);
+            }
+            let wait = if pace_bps < SLOW_BPS {
+                let due = handed.map_or(Duration::ZERO, |at| morsel_takes(pace_bps).saturating_sub(at.elapsed()));
+                if due.is_zero() {
+                    *handed = Some(Instant::now());
+                    return Ok(MORSEL_BYTES);
+                }
+                due
+            } else {
+                let unsent = tcp::info(stream)?.unsent_bytes;
+                if unsent < most {
+                    return Ok(most - unsent);
+                }
+                LOOK
+            };
+            // A new pace may let it go on sooner.
+            let _ = timeout(wait, paces.changed()).await;
+        }
     }
 
     /// Keeps a transfer at the pace that its controller wants, if it began with one; ends only when it cannot.
@@ -323,6 +402,7 @@ impl Common {
         &self,
         transfer: &Transfer,
         stream: &TcpStream,
+        progress: &Progress,
     ) -> Result<impl Future<Output = WorkError> + use<>, WorkError> {
         let (id, mut pace_bps) = (transfer.id, transfer.pace_bps);
         let socket: Option<OwnedFd> = if pace_bps == 0 {
@@ -330,10 +410,16 @@ impl Common {
         } else {
             tcp::set_backlog(stream, BACKLOG_BYTES)?;
             if pace_bps != HELD_BPS {
-                tcp::set_pace(stream, pace_bps)?;
+                tcp::set_pace(stream, pace_bps.max(SLOW_BPS))?;
             }
-            let socket = stream.as_fd().try_clone_to_owned();
-            Some(socket.map_err(WorkError::io("pace a connection"))?)
+            let copy = || {
+                stream
+                    .as_fd()
+                    .try_clone_to_owned()
+                    .map_err(WorkError::io("pace a connection"))
+            };
+            progress.watch(Some(copy()?));
+            Some(copy()?)
         };
         let mut paces = self.paces.clone();
         Ok(async move {
@@ -345,7 +431,7 @@ impl Common {
                 // What a held transfer has in the kernel leaves as it would have.
                 if wanted_bps != pace_bps && wanted_bps != HELD_BPS {
                     pace_bps = wanted_bps;
-                    if let Err(error) = tcp::set_pace(&socket, pace_bps) {
+                    if let Err(error) = tcp::set_pace(&socket, pace_bps.max(SLOW_BPS)) {
                         return error.into();
                     }
                 }
@@ -399,13 +485,21 @@ mod tests {
     fn a_report_tells_what_has_moved_since_the_last() {
         let mut ledger = Ledger::default();
         let (one, two) = (ledger.open(7), ledger.open(9));
-        one.fetch_add(5, Ordering::Relaxed);
+        one.add(5);
         let second = Duration::from_secs(1);
         assert_eq!(ledger.report(second).ids, [7]);
-        two.fetch_add(3, Ordering::Relaxed);
-        one.fetch_add(1, Ordering::Relaxed);
+        two.add(3);
+        one.add(1);
         let told = ledger.report(2 * second);
         assert_eq!((told.time_s, told.ids, told.bytes), (2.0, vec![7, 9], vec![6, 3]));
         assert!(ledger.report(3 * second).ids.is_empty());
+    }
+
+    #[test]
+    fn a_backlog_is_short_in_time() {
+        assert_eq!(backlog_bytes(143_000), MORSEL_BYTES);
+        assert_eq!(backlog_bytes(2_000_000), 25_000);
+        assert_eq!(backlog_bytes(1_000_000_000), u64::from(BACKLOG_BYTES));
+        assert_eq!(morsel_takes(65_536), Duration::from_secs(1));
     }
 }

@@ -18,6 +18,8 @@ pub struct TcpInfo {
     pub mss_bytes: u32,
     /// Congestion window, in bytes.
     pub cwnd_bytes: u64,
+    /// Written, but not sent yet, in bytes.
+    pub unsent_bytes: u64,
     /// Lowest round-trip time of the last minutes, in seconds; 0 when the kernel does not say.
     pub min_rtt_s: f64,
     /// The newest estimate of what the receiver got, in bit/s of TCP payload; 0 when the kernel does not say.
@@ -123,6 +125,7 @@ pub fn info(socket: &impl AsFd) -> Result<TcpInfo, SocketError> {
     const RTT_US: usize = 68;
     const SND_CWND: usize = 80;
     const TOTAL_RETRANS: usize = 100;
+    const NOTSENT_BYTES: usize = 144;
     const MIN_RTT_US: usize = 148;
     const DELIVERY_RATE: usize = 160;
     let mut bytes = [0; 168];
@@ -139,6 +142,7 @@ pub fn info(socket: &impl AsFd) -> Result<TcpInfo, SocketError> {
         rtt_s: f64::from(word(RTT_US)) * 1e-6,
         mss_bytes: word(SND_MSS),
         cwnd_bytes: u64::from(word(SND_CWND)) * u64::from(word(SND_MSS)),
+        unsent_bytes: u64::from(word(NOTSENT_BYTES)),
         // The kernel writes the largest number when it has no sample.
         min_rtt_s: Some(word(MIN_RTT_US))
             .filter(|us| *us != u32::MAX)
