@@ -44,9 +44,12 @@ class Table:
         before = json.loads(path.read_text("utf-8")) if path.exists() else {"columns": [], "rows": []}
         known = {row[0] for row in self.rows}
         kept = [row for row in before["rows"] if row[0] not in known] if before["columns"] == self.columns else []
+        command = f'make bench-guarantee ARGS="{" ".join(sys.argv[1:])}"'
+        if kept and before["command"] != command:
+            command = f"{before['command']}; {command}"
         figure = {
             "title": self.title,
-            "command": f'make bench-guarantee ARGS="{" ".join(sys.argv[1:])}"',
+            "command": command,
             "machine": machine(),
             "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "seed": seed,

@@ -172,6 +172,9 @@ def e2(asked: Asked) -> None:
     asked.keep(table)
 
 
+SETTLE_S = 10.0
+"""Left out in E3: pairs share the rest of a link by steps of some percent, and a slow start is made good in so long."""
+
 PAPER = {4.5e6: 0.739, 9e6: 0.750, 22.5e6: 0.864}
 """Table 2: totals of the paper, as a share of the link."""
 
@@ -180,7 +183,7 @@ def e3(asked: Asked) -> None:
     """Sharing the rest (Table 2): ratio 1.8 to 2.2, totals above the paper's."""
     table = Table(
         "elasticswitch-lab-e3",
-        "Sharing the rest, guarantees 1 : 2",
+        f"Sharing the rest, guarantees 1 : 2, from {SETTLE_S:g} s on",
         ["guarantees, protection", "A, Mbit/s", "B, Mbit/s", "ratio", "link", "paper's link", "goal"],
         {"kind": "bars", "columns": [1, 2], "unit": "Mbit/s on the wire"},
     )
@@ -189,8 +192,11 @@ def e3(asked: Asked) -> None:
             for protection in asked.protections:
                 hoses = {"x": small, "z": small, "y0": 2 * small, "t": 2 * small}
                 with place.protected(protection, hoses):
-                    flows = [Flow("x", "z"), Flow("y0", "t")]
-                    seen = [place.run(flows, asked.seconds, guarded=protection != "none") for _ in range(asked.runs)]
+                    flows, guarded = [Flow("x", "z"), Flow("y0", "t")], protection != "none"
+                    seen = [
+                        place.run(flows, SETTLE_S + asked.seconds, guarded=guarded, warm_s=SETTLE_S)
+                        for _ in range(asked.runs)
+                    ]
                 a, b = [[one.mean(target) for one in seen] for target in "zt"]
                 ratios = [theirs / ours for ours, theirs in zip(a, b, strict=True) if ours]
                 link = (mean(a) + mean(b)) / LINK_BPS
@@ -320,7 +326,7 @@ def estimate_s(asked: Asked, name: str) -> float:
         case "e2":
             return takes_s(asked, 4, 2, len(LOADS) * kinds)
         case "e3":
-            return takes_s(asked, 4, 2, len(PAPER) * kinds)
+            return takes_s(asked, 4, 2, len(PAPER) * kinds, SETTLE_S + asked.seconds)
         case "e7":
             return takes_s(asked, CROWD + 3, CROWD + 1, 2 * kinds, asked.seconds / 2 + FETCHES * 0.1)
         case "e8":

@@ -131,8 +131,8 @@ class Stand:
         self._port += 1
         return self._port
 
-    def run(self, flows: Sequence[Flow], seconds: float, *, guarded: bool) -> Seen:
-        """Sends everything at once and counts what arrives."""
+    def run(self, flows: Sequence[Flow], seconds: float, *, guarded: bool, warm_s: float = WARM_S) -> Seen:
+        """Sends everything at once and counts what arrives after warming up."""
         # All begin at once, when the last of them has been started.
         lead_s = 0.5 + START_S * len(flows)
         python = [sys.executable, "-I", "-S", str(TRAFFIC)]
@@ -167,7 +167,7 @@ class Stand:
         for host, told in found.items():
             bins = [sum(each) for each in zip(*told["bins"].values(), strict=True)]
             scale = 8 * WIRE[kinds.get(host, "tcp")] / BIN_S
-            first, last = (math.ceil((at + offset - told["begin"]) / BIN_S) for offset in (WARM_S, seconds - 0.5))
+            first, last = (math.ceil((at + offset - told["begin"]) / BIN_S) for offset in (warm_s, seconds - 0.5))
             windows[host] = [scale * count for count in bins[first:last]]
         costs = {}
         if before and after:
