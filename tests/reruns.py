@@ -26,8 +26,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for name in {report.nodeid for report in ended if report.when == "call" and "lab" in report.keywords} | told.keys():
         sessions, more = counts.get(name, [0, 0])
         counts[name] = [sessions + 1, more + tries[name]]
-    COUNTS.parent.mkdir(exist_ok=True)
-    COUNTS.write_text(json.dumps(counts, indent=1, sort_keys=True))
+    try:
+        COUNTS.parent.mkdir(exist_ok=True)
+        COUNTS.write_text(json.dumps(counts, indent=1, sort_keys=True))
+    except OSError as error:  # a full disk must not hide what the tests found
+        terminalreporter.line(f"{COUNTS}: {error.strerror}; these tries are not counted")
 
 
 def reason(report: pytest.TestReport) -> str:
