@@ -41,6 +41,17 @@ def test_phases_tasks_and_loopback(small_cloud: lab.Session) -> None:
     assert [r.metric for r in records] == ["completion_s", "app_completion_s", *["task_completion_s"] * 3]
 
 
+def test_a_task_that_moves_takes_its_state_with_it(small_cloud: lab.Session) -> None:
+    inventory = read_inventory(small_cloud.hosts_file)
+    one = app("one", ("x", "y", 20_000_000, 0), ("z", "y", 20_000_000, 1))
+    moves = [{"task": "y", "phase": 1, "host": "c", "bytes": 1_000_000}]
+    placed = placement({"x": "a", "y": "a", "z": "c"}, "one", moves=moves)
+    result = run(placed, [one], inventory)
+    rows = {(row["source_host"], row["target_host"], row["bytes"]) for row in result.to_records()}
+    assert rows == {("a", "a", 20_000_000), ("a", "c", 1_000_000), ("c", "c", 20_000_000)}
+    assert result.completion_s > 8 * (1_000_000 - 65_536) / 100e6
+
+
 def test_two_applications_overlap(small_cloud: lab.Session) -> None:
     inventory = read_inventory(small_cloud.hosts_file)
     apps = [app("one", ("x", "y", 3_000_000, 0)), app("two", ("x", "y", 1_000_000, 0), arrival_s=0.1)]
