@@ -18,7 +18,7 @@ from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.formats.transfer import Copied, Copies, Transfer
 from gavotte.transfer.broadcasting import broadcast, output_paths
-from gavotte.transfer.carrying import CONGESTION, SLACK
+from gavotte.transfer.carrying import CONGESTION
 from gavotte.transfer.conducting import CORNETS
 from gavotte.transfer.orders import Coflow
 from gavotte.transfer.planning import MECHANISMS, BroadcastPlan
@@ -139,10 +139,10 @@ class ShuffleUnderWay(UnderWay):
         """Hands changes to `_pace`."""
         paces: dict[str, dict[int, float]] = defaultdict(dict)
         for number, (flow, rate_bps) in enumerate(zip(self.transfer.flows, rates_bps, strict=True)):
-            pace_bps = SLACK * rate_bps
-            if differs(pace_bps, self._told_bps.get(number, 0.0)):
-                self._told_bps[number] = pace_bps
-                paces[flow.source][number] = pace_bps
+            # No faster than links are: 2 % more would fill their queues, and what a small flow loses costs it timeouts.
+            if differs(rate_bps, self._told_bps.get(number, 0.0)):
+                self._told_bps[number] = rate_bps
+                paces[flow.source][number] = rate_bps
         for source, wanted in paces.items():
             self._wanted.setdefault(source, {}).update(wanted)
         if paces:
@@ -228,9 +228,8 @@ class BroadcastUnderWay(UnderWay):
         """Keeps changes for `limits`."""
         for (parent, child, _), rate_bps in zip(self._flows, rates_bps, strict=True):
             told_bps = self._told.get((parent, child))
-            pace_bps = SLACK * rate_bps
-            if told_bps is None or differs(pace_bps, told_bps):
-                self._told[parent, child] = self._wanted[parent, child] = pace_bps
+            if told_bps is None or differs(rate_bps, told_bps):
+                self._told[parent, child] = self._wanted[parent, child] = rate_bps
 
     def carry(self, inventory: Inventory, network: Network, changed: threading.Condition) -> None:
         """All subscriptions are held until they are paced."""
