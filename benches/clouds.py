@@ -8,14 +8,15 @@ from typing import Any
 from gavotte.formats.topology import FORMAT, Topology
 
 
-def star(egress: Sequence[str], *, burst: str = "32kb", queue: str | None = None) -> Topology:
-    """Hosts `h0`, `h1`, ... behind one switch, each with its own egress cap."""
+def star(egress: Sequence[str], *, both: bool = False, burst: str = "32kb", queue: str | None = None) -> Topology:
+    """Hosts `h0`, `h1`, ... behind one switch, each with its own egress cap; `both`: the same for its ingress."""
     return Topology.model_validate(
         {
             "format": FORMAT,
             "switch": [{"name": "core"}],
             "host": [
                 {"name": f"h{i}", "switch": "core", "egress": rate, "burst": burst, "cpus": 4.0}
+                | ({"ingress": rate} if both else {})
                 | ({} if queue is None else {"queue": queue})
                 for i, rate in enumerate(egress)
             ],
