@@ -3,8 +3,8 @@
     make bench-shuffle [ARGS="--runs 5 --rate 20 --unit 2.5 --seed 1"]
 
 Topology A (B, C): two receivers fetch one unit from each of 2 (3, 4) senders of their own, and 2 (3, 4) units from one sender
-that they share. Ports are equal both ways. The Network is measured first, with what it shares; the bound is its own. The
-paper's column is its speed-up of weighted over standard shuffles on EC2, and what its fluid model predicts.
+that they share. Ports are equal both ways. The Network is measured first; the bound is its own. The paper's column is its speed-up of
+weighted over standard shuffles on EC2, and what its fluid model predicts.
 """
 
 from __future__ import annotations
@@ -15,19 +15,15 @@ import json
 import random
 import statistics
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 
 from benches.clouds import star
 from benches.machine import machine, processor_times
 
 from gavotte import lab
-from gavotte.agents import Budget, enrolled
 from gavotte.formats.byte_matrix import HostBytes
-from gavotte.formats.inventory import Inventory, read_inventory
-from gavotte.formats.network import Network
+from gavotte.formats.inventory import read_inventory
 from gavotte.measure import measure
-from gavotte.measure.sharing import measure_sharing
 from gavotte.model import model
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 from gavotte.transfer import MODES, shuffle
@@ -46,13 +42,6 @@ def fig13(senders: int, unit_bytes: int) -> list[HostBytes]:
         flows += [HostBytes(f"h{sender}", receiver, unit_bytes) for sender in own]
         flows.append(HostBytes(SHARED, receiver, senders * unit_bytes))
     return flows
-
-
-def learned(inventory: Inventory, seed: int) -> Network:
-    """What `gavotte measure --sharing` and `gavotte model` make of the cloud: caps of receivers decide, too."""
-    history = measure(inventory, seed=seed).history
-    with enrolled(inventory, Budget(max_bytes=0, max_seconds=600)) as fleet:
-        return model(replace(history, evidence=measure_sharing(fleet, history, seed=seed).evidence))
 
 
 def record(given: argparse.Namespace, rows: list[list[str]], about: str, idle: str) -> None:
@@ -90,7 +79,7 @@ def main() -> None:
     bounds_s: dict[str, float] = {}
     with lab.session(star([f"{arguments.rate}mbit"] * hosts, both=True), source="bench-shuffle") as cloud:
         inventory = read_inventory(cloud.hosts_file)
-        network = learned(inventory, arguments.seed)
+        network = model(measure(inventory, seed=arguments.seed).history)
         before = processor_times()
         for name, mode in todo:
             done = shuffle(fig13(PAPER[name][0], unit_bytes), inventory, network, mode=mode)

@@ -51,6 +51,17 @@ def test_mixed_uplinks_make_a_mesh() -> None:
     assert plan.port == "all uplinks together"
 
 
+@pytest.mark.parametrize(("receivers", "chosen"), [(20, "mesh"), (50, "chain"), (100, "chain")])
+def test_a_mesh_is_for_few_receivers(receivers: int, chosen: str) -> None:
+    # A chain takes 1.5 times what uplinks of 30 on average could, a mesh of 50 receivers 2.6 times.
+    network = star([30e6] + [20e6, 40e6] * (receivers // 2))
+    plan = plan_broadcast(network, "h0", names(network), 100 * MB)
+    assert plan.mechanism == chosen
+    if receivers > 64:
+        with pytest.raises(GavotteError, match="a mesh of 100 receivers has too many connections"):
+            plan_broadcast(network, "h0", names(network), 100 * MB, mechanism="mesh")
+
+
 def test_each_rack_is_entered_once() -> None:
     hosts = [{"name": f"h{i}", "egress_bps": 100e6, "ingress_bps": 100e6} for i in range(9)]
     # Racks of which neighbours in the list are not.

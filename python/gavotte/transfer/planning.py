@@ -18,6 +18,9 @@ MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
 WORTH = 0.95
 """Racks are kept to when that should take less than this share of the time without."""
 
+MESH_MOST = 64
+"""Receivers of a mesh: each connects to all others, and of the 9,900 connections of 100, agents refused some."""
+
 ASSUMED_PIECE_BYTES = 16 << 10
 """Where no Network says what a hop costs."""
 
@@ -82,10 +85,14 @@ def plan_broadcast(
             them from the Network's groups.
 
     Raises:
-        GavotteError: for a host that the Network does not have, or that is named twice, or an unknown mechanism.
+        GavotteError: for a host that the Network does not have, or that is named twice, an unknown mechanism, or a mesh
+            of more than `MESH_MOST` receivers.
     """
     if mechanism not in MECHANISMS:
         raise GavotteError(f"there is no mechanism `{mechanism}`", hint=f"use one of {', '.join(MECHANISMS)}")
+    crowded = len(receivers) > MESH_MOST
+    if mechanism == "mesh" and crowded:
+        raise GavotteError(f"a mesh of {len(receivers)} receivers has too many connections", hint="use auto or chain")
     at = {name: index for index, name in enumerate(network.names)}
     for name in (source, *receivers):
         if name not in at:
@@ -102,7 +109,8 @@ def plan_broadcast(
         prices["topology"] = next(
             each[1:] for each in ground.prices(size_bytes, _racks(network)) if each[0] == "topology"
         )
-    chosen = min(prices, key=lambda name: prices[name][0]) if mechanism == "auto" else mechanism
+    able = [name for name in prices if name != "mesh" or not crowded]
+    chosen = min(able, key=lambda name: prices[name][0]) if mechanism == "auto" else mechanism
     known = bound_s > 0
     if chosen == "topology" and known and prices[chosen][0] > WORTH * prices["cornet"][0]:
         # Racks that nothing slow lies between would only keep peers apart.
