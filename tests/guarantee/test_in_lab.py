@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +195,33 @@ def test_a_silent_agent_means_static_guarantees(cloud: lab.Session, tmp_path: Pa
             until(lambda: not status(alone).hosts[0].why)
             sender.kill()
         sink.kill()
+
+
+def test_a_silent_receivers_hose_stays_divided(cloud: lab.Session, tmp_path: Path) -> None:
+    """Senders to one host keep to the shares of its hose that its agent told last; the hose of each is as large."""
+    keep(cloud, guarantee(tmp_path))
+    crowd, silent = CROWD[:3], agent_of(cloud, "t")
+    whole = read_inventory(cloud.hosts_file)
+    others = Inventory(format=whole.format, host=[host for host in whole.host if host.name in crowd])
+
+    def sum_bps() -> float:
+        return sum(pair.guarantee_bps for pair in status(others).pairs if pair.target == "t")
+
+    with ExitStack() as stack:
+        sink = stack.enter_context(traffic(cloud, "t", "sink", 5005, 60, stdout=subprocess.PIPE, text=True))
+        stack.callback(sink.kill)
+        heard(sink)
+        for host in crowd:
+            sender = stack.enter_context(traffic(cloud, host, "tcp", address(cloud, "t"), 5005, 60, 1))
+            stack.callback(sender.kill)
+        until(lambda: 40e6 < sum_bps() < 46e6)
+        os.kill(silent, signal.SIGSTOP)
+        try:
+            until(lambda: all("silent" in host.why for host in status(others).hosts))
+            time.sleep(1.5)
+            assert sum_bps() < 46e6
+        finally:
+            os.kill(silent, signal.SIGCONT)
 
 
 def test_nothing_is_left_of_agents_that_were_killed(cloud: lab.Session, tmp_path: Path) -> None:

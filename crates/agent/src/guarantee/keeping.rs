@@ -341,9 +341,26 @@ impl Keeper {
         }
     }
 
+    /// Lets what an agent said last hold while it is silent. Six senders that each took their own hose for theirs sent three
+    /// times what their receiver's hose and the link before it were admitted for.
+    fn remember(&mut self, now_s: f64) {
+        let rare_s = self.plan.parameters.partition.silence_s / 2.0;
+        let silent = |pair: &&Pair| pair.heard_s.is_some_and(|heard_s| now_s - heard_s > rare_s);
+        for (peer, pair) in &self.pairs {
+            let [as_target, as_source] = Some(pair).filter(silent).map_or([None; 2], |pair| pair.heard);
+            if let Some(offer) = as_target {
+                self.targets.hear(*peer, now_s, offer);
+            }
+            if let Some(offer) = as_source {
+                self.sources.hear(*peer, now_s, offer);
+            }
+        }
+    }
+
     /// Divides both hoses anew.
     fn partition(&mut self, now_s: f64) {
         self.partition_s = now_s;
+        self.remember(now_s);
         for pair in self.pairs.values_mut() {
             (pair.out.offer, pair.incoming.offer) = (None, None);
         }
