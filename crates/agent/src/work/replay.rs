@@ -201,8 +201,16 @@ impl Progress {
     }
 }
 
+/// What the kernel is told of a pace; 0 = none.
+fn kernel_bps(pace_bps: u64) -> u64 {
+    if pace_bps == 0 { 0 } else { pace_bps.max(SLOW_BPS) }
+}
+
 /// What a transfer may leave unsent at its pace.
 fn backlog_bytes(pace_bps: u64) -> u64 {
+    if pace_bps == 0 {
+        return u64::from(BACKLOG_BYTES);
+    }
     let paced = pace_bps as f64 / 8.0 * BACKLOG.as_secs_f64();
     (paced as u64).clamp(MORSEL_BYTES, u64::from(BACKLOG_BYTES))
 }
@@ -410,7 +418,7 @@ impl Common {
         } else {
             tcp::set_backlog(stream, BACKLOG_BYTES)?;
             if pace_bps != HELD_BPS {
-                tcp::set_pace(stream, pace_bps.max(SLOW_BPS))?;
+                tcp::set_pace(stream, kernel_bps(pace_bps))?;
             }
             let copy = || {
                 stream
@@ -431,7 +439,7 @@ impl Common {
                 // What a held transfer has in the kernel leaves as it would have.
                 if wanted_bps != pace_bps && wanted_bps != HELD_BPS {
                     pace_bps = wanted_bps;
-                    if let Err(error) = tcp::set_pace(&socket, pace_bps.max(SLOW_BPS)) {
+                    if let Err(error) = tcp::set_pace(&socket, kernel_bps(pace_bps)) {
                         return error.into();
                     }
                 }
@@ -501,5 +509,8 @@ mod tests {
         assert_eq!(backlog_bytes(2_000_000), 25_000);
         assert_eq!(backlog_bytes(1_000_000_000), u64::from(BACKLOG_BYTES));
         assert_eq!(morsel_takes(65_536), Duration::from_secs(1));
+        // No pace is no limit.
+        assert_eq!((backlog_bytes(0), kernel_bps(0)), (u64::from(BACKLOG_BYTES), 0));
+        assert_eq!((kernel_bps(1_000), kernel_bps(5_000_000)), (SLOW_BPS, 5_000_000));
     }
 }
