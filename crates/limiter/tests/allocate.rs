@@ -133,7 +133,7 @@ fn hold_increase_waits_longer_for_small_guarantees() {
     let rules = Allocation::loss();
     let periods_held = |guarantee_bps: f64| {
         let mut pair = Allocator::new(0.0, guarantee_bps, guarantee_bps, 1e9, &rules);
-        pair.feedback(0.015, &full(&pair, 0.0, 6000.0), guarantee_bps);
+        pair.feedback(0.015, &full(&pair, 0.0, 1500.0), guarantee_bps);
         (2..1000)
             .map(|n| f64::from(n) * 0.015)
             .take_while(|&now_s| {
