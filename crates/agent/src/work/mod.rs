@@ -10,6 +10,7 @@ mod inbound;
 pub mod iperf;
 pub mod iperf_report;
 pub mod kind;
+mod ledger;
 pub mod ping;
 pub mod pingpong;
 pub mod reception;

@@ -4,8 +4,7 @@
 use std::future;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gavotte_probe::sockets::tcp;
@@ -16,7 +15,7 @@ use tokio::time::{interval, timeout};
 use tonic::{Status, async_trait};
 use tracing::{Instrument, error, info};
 
-use crate::contract::agents::{Moved, Ready, ReplayReply, ReplayRequest, Transfer, TransferDone, replay_reply::Event};
+use crate::contract::agents::{Ready, ReplayReply, ReplayRequest, Transfer, TransferDone, replay_reply::Event};
 use crate::contract::data::{Report, hello::Work};
 use crate::error::{WorkError, within};
 use crate::hold::Hold;
@@ -26,6 +25,7 @@ use crate::plane::dial::{Call, Connection};
 use crate::plane::pulse::Pulses;
 use crate::plane::stream;
 use crate::work::kind::Answer;
+use crate::work::ledger::{Ledger, Progress};
 use crate::work::visit::Visit;
 
 /// Most transfers of one replay.
@@ -141,63 +141,6 @@ pub async fn run(
         _ = telling => {}
         // Nobody listens: dropping the set stops every transfer.
         () = replies.closed() => info!("nobody listens any more"),
-    }
-}
-
-/// How far each transfer is.
-#[derive(Debug, Default)]
-struct Ledger {
-    lines: Vec<(u32, Arc<Progress>, u64)>,
-}
-
-impl Ledger {
-    fn open(&mut self, id: u32) -> Arc<Progress> {
-        let progress = Arc::new(Progress::default());
-        self.lines.push((id, Arc::clone(&progress), 0));
-        progress
-    }
-
-    /// Those that have moved since the last report.
-    fn report(&mut self, since: Duration) -> Moved {
-        let mut report = Moved {
-            time_s: since.as_secs_f64(),
-            ..Moved::default()
-        };
-        for (id, progress, told) in &mut self.lines {
-            let bytes = progress.moved();
-            if bytes > *told {
-                *told = bytes;
-                report.ids.push(*id);
-                report.bytes.push(bytes);
-            }
-        }
-        report
-    }
-}
-
-/// What a transfer has handed to the kernel, and the connection of a paced one, of which that may be far from all sent.
-#[derive(Debug, Default)]
-struct Progress {
-    handed: AtomicU64,
-    socket: Mutex<Option<OwnedFd>>,
-}
-
-impl Progress {
-    fn add(&self, bytes: u64) {
-        self.handed.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Watches a connection, until the transfer is over: an open copy keeps it from closing.
-    fn watch(&self, socket: Option<OwnedFd>) {
-        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
-    }
-
-    /// Bytes that have left this host.
-    fn moved(&self) -> u64 {
-        let handed = self.handed.load(Ordering::Relaxed);
-        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        let unsent = (socket.as_ref()).and_then(|socket| Some(tcp::info(socket).ok()?.unsent_bytes));
-        handed.saturating_sub(unsent.unwrap_or(0))
     }
 }
 
@@ -487,20 +430,6 @@ mod tests {
         assert!(limit(-1.0).is_err() && limit(f64::NAN).is_err());
         assert_eq!((every(0.0), every(1e-6)), (Ok(None), Ok(Some(REPORT))));
         assert!(every(-1.0).is_err() && every(f64::INFINITY).is_err());
-    }
-
-    #[test]
-    fn a_report_tells_what_has_moved_since_the_last() {
-        let mut ledger = Ledger::default();
-        let (one, two) = (ledger.open(7), ledger.open(9));
-        one.add(5);
-        let second = Duration::from_secs(1);
-        assert_eq!(ledger.report(second).ids, [7]);
-        two.add(3);
-        one.add(1);
-        let told = ledger.report(2 * second);
-        assert_eq!((told.time_s, told.ids, told.bytes), (2.0, vec![7, 9], vec![6, 3]));
-        assert!(ledger.report(3 * second).ids.is_empty());
     }
 
     #[test]

@@ -1,0 +1,88 @@
+//! How far the transfers of a replay are: what has left the host, told now and then.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gavotte_probe::sockets::tcp;
+
+use crate::contract::agents::Moved;
+
+/// How far each transfer is.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    lines: Vec<(u32, Arc<Progress>, u64)>,
+}
+
+impl Ledger {
+    /// Adds a transfer.
+    pub(super) fn open(&mut self, id: u32) -> Arc<Progress> {
+        let progress = Arc::new(Progress::default());
+        self.lines.push((id, Arc::clone(&progress), 0));
+        progress
+    }
+
+    /// Those that have moved since the last report.
+    pub(super) fn report(&mut self, since: Duration) -> Moved {
+        let mut report = Moved {
+            time_s: since.as_secs_f64(),
+            ..Moved::default()
+        };
+        for (id, progress, told) in &mut self.lines {
+            let bytes = progress.moved();
+            if bytes > *told {
+                *told = bytes;
+                report.ids.push(*id);
+                report.bytes.push(bytes);
+            }
+        }
+        report
+    }
+}
+
+/// What a transfer has handed to the kernel, and the connection of a paced one, of which that may be far from all sent.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    handed: AtomicU64,
+    socket: Mutex<Option<OwnedFd>>,
+}
+
+impl Progress {
+    /// Counts bytes that the kernel has taken.
+    pub(super) fn add(&self, bytes: u64) {
+        self.handed.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Watches a connection, until the transfer is over: an open copy keeps it from closing.
+    pub(super) fn watch(&self, socket: Option<OwnedFd>) {
+        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
+    }
+
+    /// Bytes that have left this host.
+    pub(super) fn moved(&self) -> u64 {
+        let handed = self.handed.load(Ordering::Relaxed);
+        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        let unsent = (socket.as_ref()).and_then(|socket| Some(tcp::info(socket).ok()?.unsent_bytes));
+        handed.saturating_sub(unsent.unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_tells_what_has_moved_since_the_last() {
+        let mut ledger = Ledger::default();
+        let (one, two) = (ledger.open(7), ledger.open(9));
+        one.add(5);
+        let second = Duration::from_secs(1);
+        assert_eq!(ledger.report(second).ids, [7]);
+        two.add(3);
+        one.add(1);
+        let told = ledger.report(2 * second);
+        assert_eq!((told.time_s, told.ids, told.bytes), (2.0, vec![7, 9], vec![6, 3]));
+        assert!(ledger.report(3 * second).ids.is_empty());
+    }
+}
