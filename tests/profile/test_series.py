@@ -138,4 +138,4 @@ def test_the_commands(tmp_path: Path) -> None:
     said = json.loads(gavotte("profile", "predict", "a.json", "--json", cwd=tmp_path).stdout)
     assert said["errors"]["previous"] >= 0
     (tmp_path / "bad.json").write_text('{"pairs": [{}]}')
-    assert "is no profile" in gavotte("profile", "diff", "a.json", "bad.json", cwd=tmp_path).stderr
+    assert "is not a profile" in gavotte("profile", "diff", "a.json", "bad.json", cwd=tmp_path).stderr
