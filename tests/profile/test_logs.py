@@ -229,7 +229,7 @@ def test_hubble_tells_who_and_not_how_much(tmp_path: Path) -> None:
         ("ompi", "# POINT TO POINT\nE\t0\tx\n", "line 2: is not `kind rank rank bytes messages`"),
         ("spark", "hello", "line 1: is not an event"),
         ("spark", "{}", "line 1: is not an event of Spark"),
-        ("spark", '{"Event": "SparkListenerLogStart"}', "tells of no shuffle between two executors"),
+        ("spark", '{"Event": "SparkListenerLogStart"}', "has no shuffle between two executors"),
         ("dask", "[]", "is not a log of workers' transfers"),
         ("dask", '{"tcp://10.0.0.1:1": [{}]}', "is not a transfer; an entry has"),
         ("dask", '{"inproc://x": []}', "is not the address of a worker"),

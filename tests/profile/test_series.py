@@ -85,7 +85,7 @@ def test_a_walk_is_predicted_by_its_last_step() -> None:
 
 
 def test_a_short_series_is_no_prediction() -> None:
-    with pytest.raises(GavotteError, match="wants a series of three intervals"):
+    with pytest.raises(GavotteError, match="needs a series of three intervals"):
         predict(series(lambda _: {("x", "y"): 1.0}, 2))
     with pytest.raises(GavotteError, match="a day of 1 s has no interval of 3600 s"):
         predict(diurnal(1, 1), day_s=1.0)

@@ -47,7 +47,7 @@ def read_pmpi(request: Request) -> Traffic:
         if rank in told:
             raise FormatError(path, "", f"is rank {rank}'s, as {told[rank]} is", "name each rank's file once")
         if lines[-1] != "end":
-            raise FormatError(path, "", "ends before its end", "copy the whole file")
+            raise FormatError(path, "", "is cut short", "copy the whole file")
         told[rank], ranks = path, size
         loose = 0
         for number, line in enumerate(lines[1:-1], 2):

@@ -67,7 +67,7 @@ def read_spark(request: Request) -> Traffic:
         {"executors": len(run.host), "tasks": run.tasks, "unsplit_bytes": unsplit}, others_bytes=unsplit
     )
     if not any(source != target for source, target in traffic.counts):
-        raise FormatError(where, "", "tells of no shuffle between two executors", "log a run that shuffles")
+        raise FormatError(where, "", "has no shuffle between two executors", "log a run that shuffles")
     return traffic
 
 
