@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benches.machine import machine
+from benches.recorded import write_figure
 
 PAGE = "elasticswitch.md"
 """Of docs/results, where figures are shown."""
@@ -47,18 +46,16 @@ class Table:
         command = f'make bench-guarantee ARGS="{" ".join(sys.argv[1:])}"'
         if kept and before["command"] != command:
             command = f"{before['command']}; {command}"
-        figure = {
-            "title": self.title,
-            "command": command,
-            "machine": machine(),
-            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-            "seed": seed,
-            "samples": samples,
-            "plot": self.plot,
-            "columns": self.columns,
-            "rows": kept + self.rows,
-        }
-        path.write_text(json.dumps(figure, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        write_figure(
+            path,
+            title=self.title,
+            command=command,
+            seed=seed,
+            samples=samples,
+            plot=self.plot,
+            columns=self.columns,
+            rows=kept + self.rows,
+        )
         page = folder.parent / PAGE
         if page.exists() and f"<!-- figure: {self.name} -->" not in page.read_text("utf-8"):
             with page.open("a", encoding="utf-8") as written:
