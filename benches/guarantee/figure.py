@@ -34,15 +34,20 @@ class Table:
         self.rows.append(list(cells))
         print(" | ".join(cells), flush=True)
 
-    def save(self, folder: Path, samples: str, seed: str = "none") -> None:
+    def save(self, folder: Path, samples: str, seed: str = "none", *, whole: bool = False) -> None:
         """Keeps it, and makes room for it at the end of its page, for `make bench-figures` to fill.
 
-        Rows that an earlier run kept under other names stay: a figure may be made in parts.
+        Args:
+            folder: docs/results/data.
+            samples: how many there are of each number.
+            seed: of the run.
+            whole: these rows are all of the figure. Else rows that an earlier run kept under other names stay.
         """
         path = folder / f"{self.name}.json"
         before = json.loads(path.read_text("utf-8")) if path.exists() else {"columns": [], "rows": []}
         known = {row[0] for row in self.rows}
-        kept = [row for row in before["rows"] if row[0] not in known] if before["columns"] == self.columns else []
+        parts = not whole and before["columns"] == self.columns
+        kept = [row for row in before["rows"] if row[0] not in known] if parts else []
         command = f'make bench-guarantee ARGS="{" ".join(sys.argv[1:])}"'
         if kept and before["command"] != command:
             command = f"{before['command']}; {command}"
