@@ -10,8 +10,6 @@ beside those of iperf3 and nuttcp on the same path, and how far our engine is fr
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import math
 import shutil
 import statistics
@@ -21,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benches.machine import machine
+from benches.recorded import write_figure
 from tests.campaign.studies import machines_of, scenario_text
 
 from gavotte import lab
@@ -218,18 +217,17 @@ def record(given: argparse.Namespace, part: str, samples: Sequence[Sample], abou
     )
     most = {"fig3": len(MANY), "paths": 1}.get(part, len(columns) - 1)
     plot: dict[str, object] = {"kind": kind, "columns": list(range(1, most + 1)), "unit": unit}
-    figure = {
-        "title": title,
-        "command": f'make bench-campaign ARGS="{words}"',
-        "machine": about,
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "seed": str(given.seed),
-        "samples": f"{given.repetitions} of each, mean ± standard deviation",
-        "plot": {**plot, "scale": "log"} if part != "fig2" else plot,
-        "columns": columns,
-        "rows": rows,
-    }
-    (given.record / f"osmef-{part}.json").write_text(json.dumps(figure, indent=1) + "\n", "utf-8")
+    write_figure(
+        given.record / f"osmef-{part}.json",
+        title=title,
+        command=f'make bench-campaign ARGS="{words}"',
+        about=about,
+        seed=str(given.seed),
+        samples=f"{given.repetitions} of each, mean ± standard deviation",
+        plot={**plot, "scale": "log"} if part != "fig2" else plot,
+        columns=columns,
+        rows=rows,
+    )
 
 
 def fig2(samples: Sequence[Sample]) -> None:

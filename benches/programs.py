@@ -18,20 +18,14 @@ import tempfile
 from pathlib import Path
 
 from benches.machine import machine, processor_times
+from benches.recorded import write_figure
 from examples.programs.loop import PROGRAMS, RANKS, TOPOLOGY, Loop, available, measured
 
 from gavotte.formats.topology import read_topology
 from gavotte.lab import session
 
-PLACEMENTS = (
-    ("auto", 0),
-    ("greedy", 0),
-    ("round-robin", 0),
-    ("min-machines", 0),
-    ("random", 0),
-    ("random", 1),
-    ("random", 2),
-)
+METHODS = ("auto", "greedy", "round-robin", "min-machines")
+PLACEMENTS = (*((method, 0) for method in METHODS), *(("random", seed) for seed in range(3)))
 
 
 def label(method: str, seed: int) -> str:
@@ -39,8 +33,8 @@ def label(method: str, seed: int) -> str:
     return f"{method} {seed}" if method == "random" else method
 
 
-def bench(name: str, network: Path, folder: Path, runs: int) -> None:
-    """Prints one program's table."""
+def bench(name: str, network: Path, folder: Path, runs: int) -> list[str]:
+    """Prints one program's table; returns its row of the figure."""
     with session(read_topology(TOPOLOGY), source=str(TOPOLOGY)) as lab:
         loop = Loop(lab, name, folder, show=False)
         loop.profile()
@@ -59,12 +53,16 @@ def bench(name: str, network: Path, folder: Path, runs: int) -> None:
         f"\n{name}: fastest {best}, cores idle {(idle_after - idle_before) / (all_after - all_before):.0%} of the time"
     )
     print(f"{'placement':14}{'predicted s':>12}{'replayed s':>12}{'wall s':>9}{'+-':>6}{'to auto':>9}")
+    spreads = {key: statistics.stdev(each) if runs > 1 else 0.0 for key, each in walls.items()}
     for key, file in files.items():
         predicted_s = json.loads(file.read_text())["completion_s"]
-        spread = statistics.stdev(walls[key]) if runs > 1 else 0.0
         print(
-            f"{key:14}{predicted_s:12.2f}{replayed[key]:12.2f}{means[key]:9.2f}{spread:6.2f}{means[key] / means['auto']:9.2f}"
+            f"{key:14}{predicted_s:12.2f}{replayed[key]:12.2f}{means[key]:9.2f}{spreads[key]:6.2f}{means[key] / means['auto']:9.2f}"
         )
+    at_random = [second for key, each in walls.items() if key.startswith("random") for second in each]
+    spread = statistics.stdev(at_random) if len(at_random) > 1 else 0.0
+    fixed = [f"{means[method]:.1f} ± {spreads[method]:.1f}" for method in METHODS]
+    return [f"{name}, {PROGRAMS[name].package}", *fixed, f"{statistics.mean(at_random):.1f} ± {spread:.1f}", best]
 
 
 def main() -> int:
@@ -73,8 +71,10 @@ def main() -> int:
     parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS))
     parser.add_argument("--runs", type=int, default=3, help="of each placement")
     parser.add_argument("--network", type=Path, help="a Network of this cloud measured before")
+    parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
     asked = parser.parse_args()
-    print(f"{machine()}\n{RANKS} ranks, {asked.runs} runs of each placement, seeds 0 to 2")
+    about, rows = machine(), []
+    print(f"{about}\n{RANKS} ranks, {asked.runs} runs of each placement, seeds 0 to 2")
     with tempfile.TemporaryDirectory(prefix="gvt-programs-") as scratch:
         folder = Path(scratch)
         if asked.network:
@@ -84,9 +84,21 @@ def main() -> int:
                 network = measured(Loop(lab, asked.programs[0], folder, show=False))
         for name in asked.programs:
             if available(name):
-                bench(name, Path(network), folder / name, asked.runs)
+                rows.append(bench(name, Path(network), folder / name, asked.runs))
             else:
                 print(f"\n{name}: left out, since Debian's {PROGRAMS[name].package} is not installed")
+    if asked.record and rows:
+        write_figure(
+            asked.record / "programs.json",
+            title="Real programs, placed by each method and run",
+            command=f'make bench-programs ARGS="--runs {asked.runs}"',
+            about=about,
+            seed="0 to 2",
+            samples=f"{asked.runs} runs of each placement, interleaved, mean ± standard deviation",
+            plot={"kind": "bars", "columns": [1, 2, 3, 4, 5], "unit": "wall time, s"},
+            columns=["program", *METHODS, "three random", "fastest"],
+            rows=rows,
+        )
     return 0
 
 

@@ -10,8 +10,6 @@ weighted over standard shuffles on EC2, and what its fluid model predicts.
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import random
 import statistics
 from collections import defaultdict
@@ -19,6 +17,7 @@ from pathlib import Path
 
 from benches.clouds import star
 from benches.machine import machine, processor_times
+from benches.recorded import write_figure
 
 from gavotte import lab
 from gavotte.formats.byte_matrix import HostBytes
@@ -46,18 +45,17 @@ def fig13(senders: int, unit_bytes: int) -> list[HostBytes]:
 
 def record(given: argparse.Namespace, rows: list[list[str]], about: str, idle: str) -> None:
     """As docs/results keeps it."""
-    figure = {
-        "title": "Weighted shuffles on real packets",
-        "command": f'make bench-shuffle ARGS="--runs {given.runs} --rate {given.rate} --unit {given.unit:g}"',
-        "machine": about,
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "seed": str(given.seed),
-        "samples": f"{given.runs} runs of each, processors {idle}",
-        "plot": {"kind": "bars", "columns": [1], "unit": "times the measured Network's bound"},
-        "columns": ["topology: mode", "x bound", "all runs", "x wire", "saved, %", "paper: saved, %", "predicted, %"],
-        "rows": rows,
-    }
-    (given.record / "orchestra-shuffle.json").write_text(json.dumps(figure, indent=1) + "\n", "utf-8")
+    write_figure(
+        given.record / "orchestra-shuffle.json",
+        title="Weighted shuffles on real packets",
+        command=f'make bench-shuffle ARGS="--runs {given.runs} --rate {given.rate} --unit {given.unit:g}"',
+        about=about,
+        seed=str(given.seed),
+        samples=f"{given.runs} runs of each, processors {idle}",
+        plot={"kind": "bars", "columns": [1], "unit": "times the measured Network's bound"},
+        columns=["topology: mode", "x bound", "all runs", "x wire", "saved, %", "paper: saved, %", "predicted, %"],
+        rows=rows,
+    )
 
 
 def main() -> None:

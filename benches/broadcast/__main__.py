@@ -19,16 +19,15 @@ import shutil
 import statistics
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from benches.broadcast.cases import PRINTED, Case, case
 from benches.broadcast.ways import OURS, PEERS, Outcome, ways
 from benches.machine import machine, processor_times
+from benches.recorded import write_figure
 
 from gavotte import lab
 from gavotte.errors import GavotteError
@@ -138,25 +137,31 @@ def compare(cloud: Case, runs: dict[str, list[Run]], kind: str) -> None:
         print(f"  clustering has inferred the racks right in {right} of {len(told)} runs", flush=True)
 
 
-def record(folder: Path, name: str, rows: list[list[str]], about: str, given: argparse.Namespace, **more: Any) -> None:
-    """Writes the numbers as `bench-figures` reads them."""
+def record(given: argparse.Namespace, rows: list[list[str]], curves: dict[str, list[float]], about: str) -> None:
+    """Writes the numbers as `bench-figures` reads them: a table, and the distributions of all receivers' times."""
     words = ["--case", *given.case, "--receivers", *map(str, given.receivers), "--mb", *(f"{mb:g}" for mb in given.mb)]
     words += ["--mbit", f"{given.mbit:g}"] if given.mbit else []
     if "racks" in given.case:
         words += ["--line", f"{given.line:g}", "--train", str(given.train)]
     words += ["--runs", str(given.runs), "--ways", *given.ways]
-    figure = {
-        "title": "Broadcast",
-        "command": f'make bench-broadcast ARGS="{" ".join(words)}"',
-        "machine": about,
-        "date": time.strftime("%Y-%m-%d"),
-        "seed": str(given.seed),
-        "samples": f"{given.runs} runs each",
-        "plot": {"kind": "bars", "columns": [1], "unit": "last receiver, times the lower bound"},
-        "columns": ["case and way", "x bound, median", "all runs", "last / median receiver", "least idle share"],
-        "rows": rows,
-    }
-    (folder / f"{name}.json").write_text(json.dumps(figure | more, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    bars: dict[str, object] = {"kind": "bars", "columns": [1], "unit": "last receiver, times the lower bound"}
+    steps: dict[str, object] = {"kind": "cdf", "columns": [], "unit": "receiver has it, times the lower bound"}
+    for name, title, plot, drawn in (
+        (given.name, "Broadcast", bars, None),
+        (f"{given.name}-cdf", "Every receiver's time", steps, curves),
+    ):
+        write_figure(
+            given.record / f"{name}.json",
+            title=title,
+            command=f'make bench-broadcast ARGS="{" ".join(words)}"',
+            about=about,
+            seed=str(given.seed),
+            samples=f"{given.runs} runs each",
+            plot=plot,
+            columns=["case and way", "x bound, median", "all runs", "last / median receiver", "least idle share"],
+            rows=rows,
+            curves=drawn,
+        )
 
 
 def arguments() -> argparse.Namespace:
@@ -217,10 +222,7 @@ def main() -> None:
                 if given.output is not None:
                     given.output.write_text("".join(f"{line}\n" for line in lines))
     if given.record is not None:
-        record(given.record, given.name, rows, about_machine, given)
-        plot = {"kind": "cdf", "columns": [], "unit": "receiver has it, times the lower bound"}
-        title = "Every receiver's time"
-        record(given.record, f"{given.name}-cdf", rows, about_machine, given, title=title, plot=plot, curves=curves)
+        record(given, rows, curves, about_machine)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benches.machine import machine
+from benches.recorded import write_figure
 
 PAGE = "elasticswitch.md"
 """Of docs/results, where figures are shown."""
@@ -35,30 +34,33 @@ class Table:
         self.rows.append(list(cells))
         print(" | ".join(cells), flush=True)
 
-    def save(self, folder: Path, samples: str, seed: str = "none") -> None:
+    def save(self, folder: Path, samples: str, seed: str = "none", *, whole: bool = False) -> None:
         """Keeps it, and makes room for it at the end of its page, for `make bench-figures` to fill.
 
-        Rows that an earlier run kept under other names stay: a figure may be made in parts.
+        Args:
+            folder: docs/results/data.
+            samples: how many there are of each number.
+            seed: of the run.
+            whole: these rows are all of the figure. Else rows that an earlier run kept under other names stay.
         """
         path = folder / f"{self.name}.json"
         before = json.loads(path.read_text("utf-8")) if path.exists() else {"columns": [], "rows": []}
         known = {row[0] for row in self.rows}
-        kept = [row for row in before["rows"] if row[0] not in known] if before["columns"] == self.columns else []
+        parts = not whole and before["columns"] == self.columns
+        kept = [row for row in before["rows"] if row[0] not in known] if parts else []
         command = f'make bench-guarantee ARGS="{" ".join(sys.argv[1:])}"'
         if kept and before["command"] != command:
             command = f"{before['command']}; {command}"
-        figure = {
-            "title": self.title,
-            "command": command,
-            "machine": machine(),
-            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-            "seed": seed,
-            "samples": samples,
-            "plot": self.plot,
-            "columns": self.columns,
-            "rows": kept + self.rows,
-        }
-        path.write_text(json.dumps(figure, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        write_figure(
+            path,
+            title=self.title,
+            command=command,
+            seed=seed,
+            samples=samples,
+            plot=self.plot,
+            columns=self.columns,
+            rows=kept + self.rows,
+        )
         page = folder.parent / PAGE
         if page.exists() and f"<!-- figure: {self.name} -->" not in page.read_text("utf-8"):
             with page.open("a", encoding="utf-8") as written:

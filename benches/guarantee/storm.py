@@ -245,7 +245,8 @@ def storm(seconds: float, seed: int, record: Path | None = None) -> tuple[float,
     for length_s, at_s, what in stretches[:10] or [(0.0, 0.0, "nothing: never broken")]:
         table.row(f"{what} ({at_s:.0f} s)", f"{length_s:.1f}", f"{at_s:.1f}", f"{100 * share:.1f} %")
     if record:
-        table.save(record, f"{len(rates)} windows of {BIN_S:g} s, {len(raging.story.events)} events", str(seed))
+        samples = f"{len(rates)} windows of {BIN_S:g} s, {len(raging.story.events)} events"
+        table.save(record, samples, str(seed), whole=True)
     print(f"longest: {longest_s:.1f} s; left behind: {'; '.join(left) or 'nothing'}")
     return longest_s, left
 

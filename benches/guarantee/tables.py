@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
-import time
 from collections.abc import Sequence
 
-from benches.machine import machine
+from benches.recorded import write_figure
 
 OURS = ("loss", "ecn")
 
@@ -62,16 +60,13 @@ def show(
     if asked.record is None:
         return
     words = f"simulated --parts {asked.part} --seeds {asked.seeds} --seconds {asked.seconds:g}"
-    figure = {
-        "title": title,
-        "command": f'make bench-guarantee ARGS="{words}"',
-        "machine": machine(),
-        "date": time.strftime("%Y-%m-%d"),
-        "seed": f"{asked.seed} to {asked.seed + asked.seeds - 1}",
-        "samples": f"{asked.seeds} runs each, ± their standard deviation",
-        "plot": {"kind": kind, "columns": list(plotted), "unit": unit, "scale": scale, "legend_columns": 4},
-        "columns": list(columns),
-        "rows": [list(row) for row in rows],
-    }
-    path = asked.record / f"elasticswitch-{name}.json"
-    path.write_text(json.dumps(figure, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    write_figure(
+        asked.record / f"elasticswitch-{name}.json",
+        title=title,
+        command=f'make bench-guarantee ARGS="{words}"',
+        seed=f"{asked.seed} to {asked.seed + asked.seeds - 1}",
+        samples=f"{asked.seeds} runs each, ± their standard deviation",
+        plot={"kind": kind, "columns": list(plotted), "unit": unit, "scale": scale, "legend_columns": 4},
+        columns=columns,
+        rows=rows,
+    )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benches.machine import machine
+from benches.recorded import write_figure
 
 
 @dataclass(frozen=True)
@@ -36,15 +34,13 @@ class Recording:
         """Writes one figure."""
         if self.folder is None:
             return
-        figure = {
-            "title": title,
-            "command": f'make bench-profile ARGS="{arguments}"',
-            "machine": machine(),
-            "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-            "seed": str(self.seed),
-            "samples": samples,
-            "plot": plot,
-            "columns": list(columns),
-            "rows": [list(row) for row in rows],
-        }
-        (self.folder / f"{name}.json").write_text(json.dumps(figure, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        write_figure(
+            self.folder / f"{name}.json",
+            title=title,
+            command=f'make bench-profile ARGS="{arguments}"',
+            seed=str(self.seed),
+            samples=samples,
+            plot=plot,
+            columns=columns,
+            rows=rows,
+        )

@@ -10,8 +10,6 @@ its path. Each simulation of an hour runs in a process of its own, which tells i
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import multiprocessing
 import resource
 import time
@@ -22,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from benches.machine import machine
+from benches.recorded import write_figure
 
 from gavotte import _core
 from gavotte.transfer import POLICIES, Trace, read_trace, simulate_transfers, synthetic_trace
@@ -189,18 +188,16 @@ def record(
 ) -> None:
     """As docs/results keeps it."""
     columns, rows = parts
-    figure = {
-        "title": title,
-        "command": COMMAND,
-        "machine": machine(),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "seed": seed,
-        "samples": samples,
-        "plot": plot,
-        "columns": columns,
-        "rows": [[f"`{row[0]}`" if row[0] in POLICIES else row[0], *row[1:]] for row in rows],
-    }
-    (folder / f"{name}.json").write_text(json.dumps(figure, indent=1) + "\n", "utf-8")
+    write_figure(
+        folder / f"{name}.json",
+        title=title,
+        command=COMMAND,
+        seed=seed,
+        samples=samples,
+        plot=plot,
+        columns=columns,
+        rows=[[f"`{row[0]}`" if row[0] in POLICIES else row[0], *row[1:]] for row in rows],
+    )
 
 
 def main() -> None:

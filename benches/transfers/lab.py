@@ -10,8 +10,6 @@ begins. The figures beside are Orchestra's: on EC2 (Fig. 14 and 15), and in a fl
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import math
 import statistics
 import threading
@@ -22,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benches.machine import machine, processor_times
+from benches.recorded import write_figure
 
 from gavotte import lab
 from gavotte.errors import GavotteError
@@ -193,22 +192,21 @@ def record(
     """As docs/results keeps it."""
     columns, rows = told
     four_of = name == "four"
-    figure = {
-        "title": "Four equal shuffles on real packets" if four_of else "Priorities on real packets",
-        "command": f'make bench-transfers ARGS="lab --only {name} --runs {given.runs} --alone {given.alone:g}"',
-        "machine": about,
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "seed": "none",
-        "samples": f"{runs} runs each, {given.hosts} hosts of {given.mbit:g} Mbit/s",
-        "plot": {
+    write_figure(
+        folder / f"orchestra-{name}-lab.json",
+        title="Four equal shuffles on real packets" if four_of else "Priorities on real packets",
+        command=f'make bench-transfers ARGS="lab --only {name} --runs {given.runs} --alone {given.alone:g}"',
+        about=about,
+        seed="none",
+        samples=f"{runs} runs each, {given.hosts} hosts of {given.mbit:g} Mbit/s",
+        plot={
             "kind": "bars",
             "columns": [1, 3] if four_of else [1, 2, 3, 4],
             "unit": "average completion time, T" if four_of else "completion time, s",
         },
-        "columns": columns,
-        "rows": [[f"`{row[0]}`", *row[1:]] for row in rows],
-    }
-    (folder / f"orchestra-{name}-lab.json").write_text(json.dumps(figure, indent=1) + "\n", "utf-8")
+        columns=columns,
+        rows=[[f"`{row[0]}`", *row[1:]] for row in rows],
+    )
 
 
 def main(words: Sequence[str]) -> None:

@@ -1,0 +1,53 @@
+"""How a benchmark keeps its numbers for docs/results, where `make bench-figures` makes tables and plots of them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benches.machine import machine
+
+
+def write_figure(
+    path: Path,
+    *,
+    title: str,
+    command: str,
+    seed: str,
+    samples: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    plot: Mapping[str, object],
+    about: str | None = None,
+    curves: Mapping[str, Sequence[float]] | None = None,
+) -> None:
+    """Writes one figure, dated today.
+
+    Args:
+        path: its file, `docs/results/data/NAME.json`.
+        title: above the plot.
+        command: that printed the numbers.
+        seed: of the run, or "none".
+        samples: how many there are of each number, and of what kind.
+        columns: names; the first names the row.
+        rows: cells; a number may be followed by ± and its deviation.
+        plot: what is drawn, as benches/figures.py has it.
+        about: `machine()` as it was when the run began; None = as it is now.
+        curves: sorted numbers whose distributions are drawn, for plots of kind "cdf".
+    """
+    figure: dict[str, object] = {
+        "title": title,
+        "command": command,
+        "machine": about or machine(),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "seed": seed,
+        "samples": samples,
+        "plot": dict(plot),
+        "columns": list(columns),
+        "rows": [list(row) for row in rows],
+    }
+    if curves is not None:
+        figure["curves"] = {name: list(values) for name, values in curves.items()}
+    path.write_text(json.dumps(figure, indent=1, ensure_ascii=False) + "\n", "utf-8")
