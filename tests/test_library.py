@@ -8,6 +8,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
@@ -62,6 +63,13 @@ def test_the_glossary_names_what_there_is() -> None:
                 own = name.rpartition(".")[2]
                 fields = getattr(found, "model_fields", {})
                 assert own in fields or hasattr(found, own) or pkgutil.resolve_name(f"gavotte.{name}"), name
+
+
+def test_the_glossary_has_each_word_once() -> None:
+    rows = re.findall(r"^\| ([^|]+) \|(?:[^|]*\|){3}$", (ROOT / "docs/reference/glossary.md").read_text(), re.MULTILINE)
+    words = Counter(word for word in rows if word not in ("word", "---"))
+    assert len(words) > 80
+    assert [word for word, times in words.items() if times > 1] == []
 
 
 def test_all_is_there_on_first_use() -> None:

@@ -141,7 +141,7 @@ def test_a_budget_counts_what_the_stop_rule_may_add() -> None:
         ('kind = "pare"', "scenario[0].kind", "'pare'"),
         ('target = ["vm0"]', "scenario[0].target", "send to itself"),
         ("connections = [65]", "scenario[0].connections[0]", "65"),
-        ('flavours = ["big"]', "scenario[0].flavours", "is no flavour"),
+        ('flavours = ["big"]', "scenario[0].flavours", "is not a flavour"),
         ("connections = [1, 1]", "scenario[0].connections", "names one twice"),
         ('background = [{ source = "vm0", target = "vm1" }]', "scenario[0].background[0]", "itself measures"),
         ("speed = 3", "scenario[0].speed", "not a known key"),

@@ -66,15 +66,15 @@ def test_a_file_of_another_kind_is_named_as_such(files: Path, given: str, wanted
     with pytest.raises(FormatError) as raised:
         READERS[wanted](path)
     a, an = (f"a{'n' * (noun[0] in 'AI')} {noun}" for noun in (given, wanted))
-    assert str(raised.value) == f"{path}: is {a}; {an} is wanted"
+    assert str(raised.value) == f"{path}: is {a}; use {an}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("place App Network", "App: is an App; a Network is wanted"),
-        ("simulate Placement App --network History", "History: is a History; a Topology is wanted"),
+        ("place App Network", "App: is an App; use a Network"),
+        ("simulate Placement App --network History", "History: is a History; use a Topology"),
         ("collective Network --operation gather --root wbe1", "no rank runs on the root `wbe1`; did you mean `web1`?"),
         ("collective Network --operation gather --ranks web1,wbe2", "has no host `wbe2`; did you mean `web2`?"),
         ("map Network App --reorder web1,wbe2", "the network has no host `wbe2`; did you mean `web2`?"),

@@ -103,7 +103,7 @@ def test_what_is_admitted_fits_and_what_is_not_does_not(rates: list[int], up: in
             text("vm0", rates='egress = "9mbit"\negress_limit = "8mbit"'),
             "guarantee[0].egress_limit: 8.00 Mbit/s is below",
         ),
-        (text("vm0", more='[[tenant]]\nname = "a"\nhosts = ["vm1"]'), "`vm1` is no host with a guarantee"),
+        (text("vm0", more='[[tenant]]\nname = "a"\nhosts = ["vm1"]'), "`vm1` is not a host with a guarantee"),
         (
             text("vm0", more="".join(f'[[tenant]]\nname = "{name}"\nhosts = ["vm0"]\n' for name in "ab")),
             "tenant[1].hosts[0]: `vm0` is a host of tenant `a`",

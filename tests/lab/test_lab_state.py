@@ -140,7 +140,7 @@ def test_without_a_lab(runtime_folder: Path) -> None:
 
 def test_a_missing_agent_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GAVOTTE_AGENT", "/nowhere/agent")
-    with pytest.raises(UnsupportedError, match="/nowhere/agent is no program"):
+    with pytest.raises(UnsupportedError, match="/nowhere/agent is not a program"):
         agent_binary()
     monkeypatch.setenv("GAVOTTE_AGENT", sys.executable)
     assert agent_binary() == sys.executable

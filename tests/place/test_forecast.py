@@ -97,7 +97,7 @@ def test_paths_whose_rates_are_unknown_are_named(fields: dict[str, Any]) -> None
 
 def test_what_is_no_run_is_refused() -> None:
     for took_s in ([], [0.0], [float("inf")]):
-        with pytest.raises(GavotteError, match="wants the seconds of a run"):
+        with pytest.raises(GavotteError, match="needs the seconds of a run"):
             told(took_s)
     with pytest.raises(GavotteError, match="out of range"):
         told([1.0], rate_error=1.0)

@@ -120,7 +120,7 @@ def test_a_host_has_no_more_than_its_slowest_path() -> None:
 
 
 def test_a_guarantee_of_no_task_is_refused() -> None:
-    with pytest.raises(GavotteError, match="`z`, which is no task"):
+    with pytest.raises(GavotteError, match="`z`, which is not a task"):
         rooms(of_tasks({"z": (10, 10)}), racks(60), list(TASKS))
 
 

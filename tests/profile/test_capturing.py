@@ -68,5 +68,5 @@ def test_requests_that_make_no_sense(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     with pytest.raises(GavotteError, match="has no packets to capture"):
         profile("spark", tmp_path / "a", name="job", interface="lo")
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
-    with pytest.raises(GavotteError, match="no tcpdump"):
+    with pytest.raises(GavotteError, match="tcpdump is not installed"):
         profile("pcap", name="job", interface="lo")

@@ -193,7 +193,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
         ("ipfix", [HERE / "pmacctd-9.pcap.gz"], "contains no IPFIX datagram; check exporter and port; it has 38"),
         ("netflow", [EXAMPLE / "pagerank.pcap.gz"], "contains no NetFlow version 5 or 9 datagram"),
         ("netflow", [], "nothing to read by netflow; name at least one file, or where to listen"),
-        ("sflow", ["--listen", "vm1:99"], "`vm1:99` is no place to listen at; use e.g. 0.0.0.0:6343"),
+        ("sflow", ["--listen", "vm1:99"], "`vm1:99` is not an address to listen at; use e.g. 0.0.0.0:6343"),
         ("sflow", ["--listen", "192.0.2.1:99", "--for", "1"], "cannot listen at 192.0.2.1:99"),
         ("sflow", ["x.pcap", "--listen", "127.0.0.1:0"], "files and a place to listen at were given"),
         ("pcap", [EXAMPLE / "pagerank.pcap.gz", "--every", "0"], "an interval of 0.0 s makes no series"),

@@ -120,10 +120,10 @@ def test_files_become_intervals(tmp_path: Path) -> None:
 def test_damage_is_one_clear_line(tmp_path: Path) -> None:
     paths = write(tmp_path)
     for text, told in (
-        ("hello", "is no count of the shim"),
+        ("hello", "is not a count that the shim wrote"),
         (FILE.format(rank=7, other=1), "line 1: is rank 7 of 3"),
         (FILE.format(rank=0, other=9), "line 4: is not `rank exact shaped brought`"),
-        (FILE.format(rank=0, other=1).removesuffix("end\n"), "ends before its end"),
+        (FILE.format(rank=0, other=1).removesuffix("end\n"), "is cut short"),
     ):
         paths[0].write_text(text)
         with pytest.raises(FormatError, match=told):

@@ -85,7 +85,7 @@ def test_a_walk_is_predicted_by_its_last_step() -> None:
 
 
 def test_a_short_series_is_no_prediction() -> None:
-    with pytest.raises(GavotteError, match="wants a series of three intervals"):
+    with pytest.raises(GavotteError, match="needs a series of three intervals"):
         predict(series(lambda _: {("x", "y"): 1.0}, 2))
     with pytest.raises(GavotteError, match="a day of 1 s has no interval of 3600 s"):
         predict(diurnal(1, 1), day_s=1.0)
@@ -138,4 +138,4 @@ def test_the_commands(tmp_path: Path) -> None:
     said = json.loads(gavotte("profile", "predict", "a.json", "--json", cwd=tmp_path).stdout)
     assert said["errors"]["previous"] >= 0
     (tmp_path / "bad.json").write_text('{"pairs": [{}]}')
-    assert "is no profile" in gavotte("profile", "diff", "a.json", "bad.json", cwd=tmp_path).stderr
+    assert "is not a profile" in gavotte("profile", "diff", "a.json", "bad.json", cwd=tmp_path).stderr

@@ -65,8 +65,8 @@ def test_a_network_alone(files: Path) -> None:
     ("words", "wrong"),
     [
         ("--network missing.json", "missing.json: no such file"),
-        ("--network h.npz", "h.npz: is a History; a Network is wanted"),
-        ("--network n.network.json --history n.network.json", "n.network.json: is a Network; a History is wanted"),
+        ("--network h.npz", "h.npz: is a History; use a Network"),
+        ("--network n.network.json --history n.network.json", "n.network.json: is a Network; use a History"),
         ("--network n.network.json --history other.npz", "host `a` of the Network is not in the History"),
         ("--network n.network.json --placement p.placement.json", "p.placement.json: its applications are missing"),
         (

@@ -176,9 +176,9 @@ def test_no_flows_take_no_time(here: Path) -> None:
     [
         (("none.toml", "flows.csv"), "none.toml: no such file", 1),
         (("t.topology.toml", "none.csv"), "none.csv: no such file", 1),
-        (("flows.csv", "flows.csv"), "flows.csv: is a list of flows; a Topology is wanted", 1),
+        (("flows.csv", "flows.csv"), "flows.csv: is a list of flows; use a Topology", 1),
         (("one.placement.json", "flows.csv"), "use --network", 2),
-        (("t.topology.toml", "t.topology.toml"), "is a Topology; a list of flows is wanted", 1),
+        (("t.topology.toml", "t.topology.toml"), "is a Topology; use a list of flows", 1),
         (("t.topology.toml", "flows.csv", "flows.csv"), "use one list of flows", 2),
         (("t.topology.toml",), "Missing argument", 2),
         (("n.network.json", "flows.csv", "--wire"), "--wire needs a Topology", 2),

@@ -134,7 +134,7 @@ def test_a_host_without_a_guarantee_is_not_slowed() -> None:
 @pytest.mark.parametrize(
     ("words", "said", "status"),
     [
-        (("--protection", "magic"), "`magic` is no protection", 2),
+        (("--protection", "magic"), "`magic` is not a protection", 2),
         (("--tcp",), "leave out the other options", 2),
         (("--poisson", "*:*:1:1MB"), "leave out the other options", 2),
         (("--alpha", "1"), "leave out --alpha", 2),

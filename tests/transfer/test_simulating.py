@@ -73,7 +73,7 @@ def test_mistakes_are_one_line(table: Path, tmp_path: Path) -> None:
     trace = read_trace(table)
     with pytest.raises(GavotteError, match="there is no policy `lifo`; use one of fair, weighted"):
         simulate_transfers(trace, "lifo")
-    with pytest.raises(GavotteError, match=r"-1 bit/s is no rate of a port"):
+    with pytest.raises(GavotteError, match=r"-1 bit/s is not a rate of a port"):
         simulate_transfers(trace, "fair", port_bps=-1)
     with pytest.raises(GavotteError, match="a step of -1 s"):
         simulate_transfers(trace, "fair", step_s=-1)

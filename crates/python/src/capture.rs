@@ -127,7 +127,7 @@ impl Exports {
             "sflow" => Reader::Samples(Box::new(Samples::new(ends, every_s))),
             "netflow" => Reader::Flows(Box::new(Flows::new(Kind::NetFlow, ends, every_s))),
             "ipfix" => Reader::Flows(Box::new(Flows::new(Kind::Ipfix, ends, every_s))),
-            _ => return Err(Error::Value(format!("`{kind}` is no export")).into()),
+            _ => return Err(Error::Value(format!("`{kind}` is not an export")).into()),
         };
         Ok(Self { reader })
     }

@@ -252,7 +252,7 @@ impl CoflowTrace {
         match over {
             Over::Rate(bps) => {
                 let rate = BitsPerSec::new(*bps).filter(|rate| rate.is_limited());
-                let rate = rate.ok_or_else(|| PyValueError::new_err(format!("{bps} bit/s is no rate of a port")))?;
+                let rate = rate.ok_or_else(|| PyValueError::new_err(format!("{bps} bit/s is not a rate of a port")))?;
                 Ok((self.0.clone(), Fabric::uniform(self.0.ports.len(), rate)))
             }
             Over::Hosts(network, hosts) => {

@@ -61,7 +61,7 @@ def agent_binary() -> str:
     beside = Path(sys.executable).parent / AGENT
     found = shutil.which(named) if named else shutil.which(beside) or shutil.which(AGENT)
     if found is None:
-        missing = f"{AGENT_VARIABLE}={named} is no program" if named else f"`{AGENT}` is not installed"
+        missing = f"{AGENT_VARIABLE}={named} is not a program" if named else f"`{AGENT}` is not installed"
         raise UnsupportedError(missing, hint=f"build it with `make setup`, or set {AGENT_VARIABLE} to its path")
     return str(Path(found).absolute())
 

@@ -106,7 +106,7 @@ def run(
         name, reason = next(iter(done.failed.items()))
         raise GavotteError(
             f"{len(done.failed)} samples failed; {name}: {reason}",
-            hint="run it again with --resume when that is mended",
+            hint="run it again with --resume when that is fixed",
         )
 
 

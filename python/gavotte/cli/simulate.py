@@ -179,7 +179,7 @@ def _guarded(
     from gavotte.simulate import PROTECTIONS, host_names, read_flows, simulate_guarded
 
     if protection is not None and protection not in PROTECTIONS:
-        raise typer.BadParameter(f"`{protection}` is no protection; use one of {', '.join(PROTECTIONS)}")
+        raise typer.BadParameter(f"`{protection}` is not a protection; use one of {', '.join(PROTECTIONS)}")
     wanted, flows = read_guarantee(guarantee), read_flows(path, host_names(platform))
     taken = {key: options[key] for key in ("until_s", "payload_share", "seed")}
     if options["alpha_s"]:

@@ -326,7 +326,7 @@ class Campaign(Written):
                 raise problem(wrong, remedy, field=f"{here}.{key}")
             for name in scenario.flavours:
                 if name not in known:
-                    raise problem(f"`{name}` is no flavour", "add a [[flavour]]", field=f"{here}.flavours")
+                    raise problem(f"`{name}` is not a flavour", "add a [[flavour]]", field=f"{here}.flavours")
             least = scenario.repetitions or self.repetitions
             if self.stop is not None and self.stop.most_repetitions < least:
                 raise problem(

@@ -198,7 +198,7 @@ def _check_container(entry: HostGuarantee, field: str, entries: list[HostGuarant
         ip_address(entry.address)
     except ValueError:
         raise problem(
-            f"`{entry.address}` is no address", "use e.g. 10.0.0.9 or fd00::9", field=f"{field}.address"
+            f"`{entry.address}` is not an address", "use e.g. 10.0.0.9 or fd00::9", field=f"{field}.address"
         ) from None
 
 

@@ -113,7 +113,7 @@ def check_known(name: str, known: Collection[str], *, field: str, what: str) -> 
     """
     if name not in known:
         names = list(known)
-        raise problem(f"`{name}` is no {what}", meant(name, names) if names else f"add a {what}", field=field)
+        raise problem(f"`{name}` is not a {what}", meant(name, names) if names else f"add a {what}", field=field)
 
 
 def check_tree(kind: str, parents: Mapping[str, str | None], *, single_root: bool) -> None:

@@ -129,7 +129,7 @@ def check_kind(path: str | Path, wanted: str) -> None:
     elif (flows := _FLOWS.search(text)) and not text[: flows.start()].strip():
         found = "flows"
     if found not in ("", wanted):
-        raise FormatError(str(path), "", f"is {_named(found)}", f"{_named(wanted)} is wanted")
+        raise FormatError(str(path), "", f"is {_named(found)}", f"use {_named(wanted)}")
 
 
 def parse_toml(text: str, path: str) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def parse_toml(text: str, path: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         if text.lstrip().startswith("{"):
-            raise FormatError(path, "", "is JSON", "TOML is wanted") from None
+            raise FormatError(path, "", "is JSON", "use TOML") from None
         raise FormatError(path, "", f"is not TOML: {error}", "correct the syntax there") from None
     except RecursionError:
         raise FormatError(path, "", "is nested too deeply", "use fewer levels") from None
@@ -156,7 +156,7 @@ def parse_json(text: str, path: str) -> Any:
         return json.loads(text, parse_constant=refuse)
     except json.JSONDecodeError as error:
         if _FORMAT.search(text) and "{" not in text[:1]:
-            raise FormatError(path, "", "is TOML", "JSON is wanted") from None
+            raise FormatError(path, "", "is TOML", "use JSON") from None
         where = f"line {error.lineno} column {error.colno}"
         raise FormatError(path, "", f"is not JSON: {error.msg} at {where}", "correct the syntax there") from None
     except RecursionError:
@@ -258,7 +258,7 @@ def _format_error(model: type[BaseModel], finding: dict[str, Any], path: str) ->
     if location == ("format",) and (noun := _NOUN.fullmatch(str(finding["input"]))):
         wanted = _NOUN.fullmatch(str(context["expected"]).strip("'"))
         if wanted is not None and noun[1] != wanted[1]:
-            return FormatError(path, "", f"is {_named(noun[1])}", f"{_named(wanted[1])} is wanted")
+            return FormatError(path, "", f"is {_named(noun[1])}", f"use {_named(wanted[1])}")
     if kind == "literal_error":
         return FormatError(path, field, f"is {_shown(finding['input'])}", f"use {context['expected']}")
     if kind == "model_type" or kind.startswith(("dict", "mapping")):

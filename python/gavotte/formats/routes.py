@@ -115,7 +115,7 @@ def _place(place: str, whole: str, remedy: str) -> tuple[str, int | None]:
         return host, None
     port = rest[1:]
     if rest[0] != ":" or not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) <= 65535:
-        raise problem(f"`{whole}` ends in `{rest}`, which is no port", remedy)
+        raise problem(f"`{whole}` ends in `{rest}`, which is not a port", remedy)
     return host, int(port)
 
 

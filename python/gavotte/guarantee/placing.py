@@ -54,7 +54,7 @@ def rooms(guarantee: Guarantee, network: Network, task_keys: list[str]) -> list[
     tasks = {key: key.rpartition("/")[2] for key in task_keys}
     own = {each.host: each for each in guarantee.guarantee}
     for name in own.keys() - set(tasks.values()):
-        raise GavotteError(f"a guarantee names `{name}`, which is no task", hint=meant(name, list(tasks.values())))
+        raise GavotteError(f"a guarantee names `{name}`, which is not a task", hint=meant(name, list(tasks.values())))
     needs: dict[str, dict[str, float]] = {
         way: {key: getattr(own[task], way) or 0.0 for key, task in tasks.items() if task in own} for way in DIRECTIONS
     }

@@ -91,7 +91,7 @@ def forecast(
         GavotteError: when a run took no time, the error is not from 0 to 1, or a placement is not of the Apps.
     """
     if not took_s or not all(0 < each < math.inf for each in took_s):
-        raise GavotteError("a forecast wants the seconds of a run", hint="use more than 0")
+        raise GavotteError("a forecast needs the seconds of a run", hint="use more than 0")
     if not 0 <= rate_error < 1:
         raise GavotteError(f"a relative rate error of {rate_error:g} is out of range", hint="use 0 to 1")
 

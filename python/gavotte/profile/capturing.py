@@ -43,7 +43,7 @@ def capture(
     """
     program = shutil.which("tcpdump") or shutil.which("tcpdump", path="/usr/sbin:/sbin")
     if program is None:
-        raise GavotteError("there is no tcpdump to capture with", hint="install it, or use `gavotte profile live`")
+        raise GavotteError("tcpdump is not installed", hint="install it, or use `gavotte profile live`")
     # In a session of its own: Ctrl-C is for us to pass on. Root is kept where a user namespace has no other user.
     line = [program, "-n", "-i", interface, "-s", str(SNAP_BYTES), "-B", "16384", "--immediate-mode"]
     line += ["-Z", "root", "-w", "-"]
@@ -61,7 +61,8 @@ def capture(
         else:
             why = told[-1].removeprefix("tcpdump: ") if told else "it ended"
             raise GavotteError(
-                f"tcpdump cannot capture on {interface}: {why}", hint="see `ip link`; it wants CAP_NET_RAW"
+                f"tcpdump cannot capture on {interface}: {why}",
+                hint="see `ip link` for the names; capturing needs CAP_NET_RAW",
             )
         rest = pool.submit(dumping.stderr.read)
         reading = pool.submit(read, f"/dev/fd/{dumping.stdout.fileno()}")

@@ -110,7 +110,7 @@ def read_profile(path: str | Path) -> Traffic:
         unattributed = int(content.get("unattributed_bytes", 0))
     except (KeyError, TypeError, ValueError, OverflowError):
         remedy = "use what `gavotte profile --json` printed"
-        raise FormatError(str(path), "", "is no profile", remedy) from None
+        raise FormatError(str(path), "", "is not a profile", remedy) from None
     tasks = dict.fromkeys([*named, *(task for span in read for pair in span.counts for task in pair)])
     return Traffic((str(path),), tuple(tasks), tuple(read), unattributed_bytes=unattributed)
 

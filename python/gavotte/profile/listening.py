@@ -74,5 +74,5 @@ def _parsed(where: str) -> tuple[socket.AddressFamily, str, int]:
         if not (separator and 0 <= number < 1 << 16):
             raise ValueError
     except ValueError:
-        raise GavotteError(f"`{where}` is no place to listen at", hint="use e.g. 0.0.0.0:6343") from None
+        raise GavotteError(f"`{where}` is not an address to listen at", hint="use e.g. 0.0.0.0:6343") from None
     return (socket.AF_INET if address.version == 4 else socket.AF_INET6), str(address), number

@@ -127,7 +127,7 @@ def predict(traffic: Traffic, *, day_s: float = DAY_S) -> Prediction:
 
     spans = traffic.spans
     if len(spans) < 3 or spans[0].start_s is None or spans[0].end_s is None:
-        raise GavotteError("a prediction wants a series of three intervals or more", hint="profile with --every")
+        raise GavotteError("a prediction needs a series of three intervals or more", hint="profile with --every")
     every_s = spans[0].end_s - spans[0].start_s
     if not (every_s > 0 and day_s >= every_s):
         raise GavotteError(f"a day of {day_s:g} s has no interval of {every_s:g} s", hint="use a longer day")

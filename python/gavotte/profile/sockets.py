@@ -94,7 +94,7 @@ def watch_here(for_s: float, ready: Callable[[], None]) -> Iterator[Report]:
         watch = SocketWatch()
     except OSError as error:
         raise UnsupportedError(
-            f"this kernel tells nothing of sockets: {error.strerror}", hint="use another source, as pcap"
+            f"this kernel gives no information on sockets: {error.strerror}", hint="use another source, e.g. pcap"
         ) from None
 
     def report() -> Report:

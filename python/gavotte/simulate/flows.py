@@ -71,7 +71,7 @@ class Flows:
 def _column(name: str, values: Any, dtype: type[np.generic]) -> npt.NDArray[Any]:
     array = np.asarray(values)
     if array.ndim != 1:
-        raise ValueError(f"the column `{name}` has {array.ndim} dimensions; give one")
+        raise ValueError(f"the column `{name}` has {array.ndim} dimensions; use one")
     if array.dtype != dtype and np.issubdtype(dtype, np.unsignedinteger) and array.size:
         # A cast alone would wrap a negative number and cut a fraction off.
         limit = np.iinfo(dtype).max  # type: ignore[type-var]

@@ -153,15 +153,15 @@ def _check(rows: Rows, place: Place) -> None:
         if bad.any():
             place.refuse(int(rows.number[int(np.argmax(bad))]), column, problem, remedy)
 
-    first(~np.isfinite(rows.time_s), "time_s", "is no time", "write the snapshot's Unix time in seconds")
+    first(~np.isfinite(rows.time_s), "time_s", "is not a time", "write the snapshot's Unix time in seconds")
     for column, values in (("alpha_s", rows.alpha_s), ("beta_Bps", rows.beta_Bps)):
         first(np.isinf(values), column, "is infinite", "leave it empty for what was not measured")
         first(values < 0, column, "is negative", "leave it empty for what was not measured")
     first(rows.beta_Bps == 0, "beta_Bps", "is a zero rate", "leave it empty for what was not measured")
     if rows.hops is not None:
-        first((rows.hops < 0) | (rows.hops > MAX_HOPS), "hops", "is no count", "write 0 for unknown")
+        first((rows.hops < 0) | (rows.hops > MAX_HOPS), "hops", "is not a count", "write 0 for unknown")
     if rows.cpus is not None:
-        first(~(np.isfinite(rows.cpus) & (rows.cpus > 0)), "cpus", "is no number of cores", "write one above 0")
+        first(~(np.isfinite(rows.cpus) & (rows.cpus > 0)), "cpus", "is not a number of cores", "write one above 0")
     if rows.memory_bytes is not None:
         first(rows.memory_bytes < 0, "memory_bytes", "is negative", "write 0 for unknown")
     for column, texts in (("source", rows.source), ("target", rows.target), ("method", rows.method or ())):

@@ -305,7 +305,7 @@ def _read_some(
         part = part_of.get(number)
         i = -1 if part is None else part.index.get(source, -1)
         if part is None or i < 0:
-            raise DamageError(f"`{str(source)[:60]}` is no host of its snapshot")
+            raise DamageError(f"`{str(source)[:60]}` is not a host of its snapshot")
         snapshot, size = snapshots[number], len(part.whole.hosts)
         snapshot.alpha_s[i] = unpack(alpha, "<f8", size)[part.inside]
         snapshot.beta_Bps[i] = unpack(beta, "<f8", size)[part.inside]

@@ -182,7 +182,7 @@ def _own(inventory: Inventory) -> str:
         own |= {str(each[4][0]) for each in socket.getaddrinfo(socket.gethostname(), None)}
     found = next((host.name for host in inventory.host if host.address in own or host.name in own), None)
     if found is None:
-        raise GavotteError("this machine is no host of the inventory", hint="name it by `source`")
+        raise GavotteError("this machine is not a host of the inventory", hint="name it by `source`")
     return found
 
 

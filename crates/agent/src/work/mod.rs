@@ -1,4 +1,8 @@
 //! What agents do with each other: one module a kind of work, each named once more, in [`kind`] or [`errand`].
+//!
+//! Kinds are `train`, `gated`, `bulk` (also by `iperf`), `pingpong`, `route`, `echo`, `replay`, `broadcast` and `excuse`. The other
+//! modules serve them: `schedule` asks round by round, `reception` and `visit` answer, `ping` goes before every probe, `inbound`
+//! takes in the packets of a train, `ledger` counts what a replay has moved, `cpu` tells how busy the host was meanwhile.
 
 pub mod broadcast;
 pub mod bulk;

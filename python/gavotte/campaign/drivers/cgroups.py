@@ -143,6 +143,6 @@ def sweep() -> None:
 
 def _cannot(error: OSError) -> UnsupportedError:
     return UnsupportedError(
-        f"this machine does not let its processors be limited: {error.filename}: {error.strerror}",
+        f"this machine does not allow limits on its processors: {error.filename}: {error.strerror}",
         hint="run as root, or leave `flavours` out",
     )

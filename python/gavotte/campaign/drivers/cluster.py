@@ -193,7 +193,7 @@ class Cluster:
                 after = "" if hopeless else f" after {self._driver.wait_s:g} s"
                 raise GavotteError(
                     f"the agent of {name} on node {places[name].node} is not ready{after}: {why}{more}",
-                    hint="mend the image or the node, or give it more time by driver.wait_s",
+                    hint="fix the image or the node, or give it more time by driver.wait_s",
                 )
             time.sleep(POLL_S)
 

@@ -200,7 +200,7 @@ def in_openstack(campaign: Campaign) -> Iterator[HostEndpoints]:
             inventory = inventory_of(made, machine, driver, str(config))
             for name in campaign.endpoints:
                 if name not in made:
-                    raise GavotteError(f"`{name}` is no server of the campaign", hint="add a [[driver.server]]")
+                    raise GavotteError(f"`{name}` is not a server of the campaign", hint="add a [[driver.server]]")
             endpoints = _reached(inventory, driver.wait_s)
             try:
                 yield endpoints

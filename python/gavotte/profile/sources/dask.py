@@ -58,11 +58,11 @@ def read_dask(request: Request) -> Traffic:
             continue
         logs = content.get("workers", content) if isinstance(content, dict) else content
         if not isinstance(logs, dict) or not logs:
-            raise FormatError(path, "", "is no log of workers' transfers", "dump transfer_incoming_log by worker")
+            raise FormatError(path, "", "is not a log of workers' transfers", "dump transfer_incoming_log by worker")
         for worker, log in logs.items():
             entries = log.get("transfer_incoming_log", []) if isinstance(log, dict) else log
             if not isinstance(entries, list):
-                raise FormatError(path, worker, "is no list of transfers", "dump transfer_incoming_log by worker")
+                raise FormatError(path, worker, "is not a list of transfers", "dump transfer_incoming_log by worker")
             target = _end(worker, path, worker)
             workers.add(target)
             for number, entry in enumerate(entries):
@@ -101,7 +101,7 @@ def _fetches(content: dict[str, Any], path: str) -> Iterator[tuple[str, str, Cou
                 yield *pair, Count(round(size), math.floor(size / ROUGH), math.ceil(size * ROUGH)), stop_s
     except (KeyError, TypeError, ValueError):
         remedy = "a record has `worker` and `startstops`, as client.get_task_stream() returns it"
-        raise FormatError(path, where, "is no task's record", remedy) from None
+        raise FormatError(path, where, "is not the record of a task", remedy) from None
 
 
 def _entry(entry: Any, path: str, where: str) -> tuple[str, int, float]:
@@ -112,7 +112,7 @@ def _entry(entry: Any, path: str, where: str) -> tuple[str, int, float]:
         who = entry["who"]
     except (KeyError, TypeError, ValueError, OverflowError):
         remedy = "an entry has `who`, `total` and `stop`"
-        raise FormatError(path, where, "is no transfer", remedy) from None
+        raise FormatError(path, where, "is not a transfer", remedy) from None
     return _end(who, path, where), size, stop_s
 
 
@@ -121,5 +121,5 @@ def _end(address: Any, path: str, where: str) -> str:
         return canonical_address(str(address).rpartition("://")[2])
     except ValueError:
         raise FormatError(
-            path, where, f"`{str(address)[:60]}` is no worker's address", "use e.g. tcp://10.0.0.1:40321"
+            path, where, f"`{str(address)[:60]}` is not the address of a worker", "use e.g. tcp://10.0.0.1:40321"
         ) from None

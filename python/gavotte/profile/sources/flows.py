@@ -153,7 +153,7 @@ def _parquet(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
                     yield f"row {number}", {_plain(key): value for key, value in row.items()}
     except (pa.ArrowException, OSError, ValueError) as error:
         said = str(error).splitlines()[0][:100]
-        raise FormatError(path, "", f"is no Parquet file that can be read: {said}", "copy it again") from None
+        raise FormatError(path, "", f"is not a readable Parquet file: {said}", "copy it again") from None
 
 
 def _vpc(row: dict[str, Any], path: str, where: str) -> _Flow | None:
@@ -180,7 +180,7 @@ def _vpc(row: dict[str, Any], path: str, where: str) -> _Flow | None:
         )
         end_s = _time_s(get("end"))
     except (ValueError, TypeError, OverflowError):
-        raise FormatError(path, where, "has a field that is no number, address or time", "copy it again") from None
+        raise FormatError(path, where, "has a field that is not a number, address or time", "copy it again") from None
     if protocol not in (6, 17):
         return None
     ip = 40 if ":" in str(get("source")) else 20

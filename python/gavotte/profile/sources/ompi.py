@@ -39,7 +39,7 @@ def read_ompi(request: Request) -> Traffic:
         lines = read_text(path).splitlines()
         if not any(line.startswith(("# POINT TO POINT", "# COLLECTIVES")) for line in lines):
             remedy = "use *.prof of pml_monitoring_enable_output 3"
-            raise FormatError(path, "", "is no output of Open MPI's monitoring", remedy)
+            raise FormatError(path, "", "is not output of Open MPI's monitoring", remedy)
         own = set()
         for number, line in enumerate(lines, 1):
             if not line.startswith(("E\t", "I\t", "S\t", "R\t")):

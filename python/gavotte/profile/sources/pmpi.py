@@ -40,14 +40,14 @@ def read_pmpi(request: Request) -> Traffic:
         lines = read_text(path).splitlines()
         head = _HEAD.fullmatch(lines[0]) if lines else None
         if head is None:
-            raise FormatError(path, "", "is no count of the shim", "use *.pmpi of `gavotte shim --count`")
+            raise FormatError(path, "", "is not a count that the shim wrote", "use *.pmpi of `gavotte shim --count`")
         rank, size = int(head[1]), int(head[2])
         if not rank < size <= MOST_RANKS or (ranks and size != ranks):
             raise FormatError(path, "line 1", f"is rank {rank} of {size}", "name the files of one run")
         if rank in told:
             raise FormatError(path, "", f"is rank {rank}'s, as {told[rank]} is", "name each rank's file once")
         if lines[-1] != "end":
-            raise FormatError(path, "", "ends before its end", "copy the whole file")
+            raise FormatError(path, "", "is cut short", "copy the whole file")
         told[rank], ranks = path, size
         loose = 0
         for number, line in enumerate(lines[1:-1], 2):

@@ -53,7 +53,7 @@ def read_spark(request: Request) -> Traffic:
         for number, line in enumerate(lines_of(path), 1):
             if not line.startswith("{"):
                 if line.strip():
-                    raise FormatError(path, f"line {number}", "is no event", "use a log of spark.eventLog.enabled")
+                    raise FormatError(path, f"line {number}", "is not an event", "use a log of spark.eventLog.enabled")
                 continue
             events += _event(run, line, path, number, Gathering(request).at)
     where = str(request.inputs[0])
@@ -67,7 +67,7 @@ def read_spark(request: Request) -> Traffic:
         {"executors": len(run.host), "tasks": run.tasks, "unsplit_bytes": unsplit}, others_bytes=unsplit
     )
     if not any(source != target for source, target in traffic.counts):
-        raise FormatError(where, "", "tells of no shuffle between two executors", "log a run that shuffles")
+        raise FormatError(where, "", "has no shuffle between two executors", "log a run that shuffles")
     return traffic
 
 
@@ -107,7 +107,7 @@ def _event(run: _Run, line: str, path: str, number: int, interval: Any) -> bool:
             if local:
                 run.local[executor, at] += local
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
-        raise FormatError(path, f"line {number}", "is no event of Spark", "use the log as Spark wrote it") from None
+        raise FormatError(path, f"line {number}", "is not an event of Spark", "use the log as Spark wrote it") from None
     return str(kind).startswith("SparkListener")
 
 
