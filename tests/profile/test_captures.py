@@ -133,6 +133,7 @@ def test_a_cut_gzip_keeps_the_whole_records(tmp_path: Path) -> None:
         (pcapng_bytes([])[:28] + struct.pack("<IIIIIIII", 6, 32, 0, 0, 0, 0, 0, 32), "comes from an interface"),
         (pcapng_bytes([])[:28] + struct.pack("<IIII", 1, 16, 1, 16), "is too short for what it holds"),
         (pcapng_bytes([]) + struct.pack("<IIII", 6, 16, 0, 16), "is too short for what it holds"),
+        (pcapng_bytes([]) + struct.pack("<III", 0x80000001, 5, 0), "is too short for a block"),
     ],
 )
 def test_damage_is_one_clear_line(tmp_path: Path, content: Any, told: Any) -> None:

@@ -17,6 +17,8 @@ pub const MAX_RECORD_BYTES: usize = 1 << 24;
 const WINDOW_BYTES: usize = 1 << 20;
 const PCAP_HEADER_BYTES: u32 = 24;
 const OLD_PACKET: u32 = 2;
+/// Its kind, and its length twice.
+const LEAST_BLOCK_BYTES: usize = 12;
 
 /// One captured packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -179,6 +181,14 @@ fn walk(
             record: number,
             problem: problem.to_owned(),
         };
+        // The parser of process information takes 12 off whatever length there is (pcap-parser 0.17.0).
+        if section.blocks
+            && section
+                .claimed(reader.data())
+                .is_some_and(|size| size < LEAST_BLOCK_BYTES)
+        {
+            return Err(damaged("is too short for a block"));
+        }
         match reader.next() {
             Ok((size, block)) => {
                 if let Some(record) = section.record(&block).map_err(damaged)? {

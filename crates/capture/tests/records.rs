@@ -1,6 +1,6 @@
 //! Blocks of pcapng that few tools write.
 
-use gavotte_capture::read_records;
+use gavotte_capture::{CaptureError, read_records};
 
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let size = (12 + body.len() as u32).to_be_bytes();
@@ -24,4 +24,12 @@ fn the_old_packet_block_is_read_in_big_endian_order() {
     });
     assert_eq!(found, [(1, Some(2.0), 77, b"abc".to_vec())]);
     assert!(ending.is_ok_and(|ending| ending.records == 1 && !ending.truncated));
+}
+
+/// What a fuzzer found: the crate takes 12 from the length of process information, whatever that is.
+#[test]
+fn a_block_shorter_than_its_frame_is_damage() {
+    let file: &[u8] = include_bytes!("../../../fuzz/corpus/captures/short-process-information");
+    let read = read_records(file, |_| Ok(()));
+    assert!(matches!(read, Err(CaptureError::Damaged { record: 1, .. })), "{read:?}");
 }
