@@ -92,8 +92,8 @@ BOUND_PLACES = 60_000
 FLOWS_WORK_PER_S = 2_000_000
 FLOWS_WORK = 20_000_000
 FLOWS_SHARE = 0.2
-"""There, of the bound by flows: transfers looked at for a second of the time limit, the most of that, and the part of the
-limit that it may take by the clock."""
+"""There, of the bound by flows: transfers looked at for a second of the time limit, the most of that, and the part of
+the limit that it may take by the clock."""
 
 ENDLESS_STEPS = 1 << 62
 
