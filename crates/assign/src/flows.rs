@@ -226,7 +226,9 @@ impl Flows {
             }
         }
         let fullest = self.fullness(trees).into_iter().fold(1.0, f64::max);
-        trees.iter_mut().for_each(|tree| tree.size /= fullest * (1.0 + SAME));
+        for tree in trees.iter_mut() {
+            tree.size /= fullest * (1.0 + SAME);
+        }
     }
 
     /// The flow on each link as a share of its bytes.
@@ -435,7 +437,7 @@ impl Nearest {
 /// A number of about the golden section of `count` that has no divisor with it in common.
 fn stride(count: usize) -> usize {
     let first = (count as f64 * 0.618) as usize;
-    (first..).find(|&stride| gcd(stride, count) == 1).unwrap_or(1)
+    (first..count).find(|&stride| gcd(stride, count) == 1).unwrap_or(1)
 }
 
 fn gcd(one: usize, other: usize) -> usize {
