@@ -481,7 +481,7 @@ fn grid(width: usize, hosts: usize, cpus: f64) -> Problem {
 #[test]
 fn bound_by_flows_sees_what_stars_do_not() {
     let problem = grid(16, 32, 9.0);
-    assert_eq!(problem.bound_s(), 0.0, "a task and its neighbours fit on a host");
+    assert!(problem.bound_s() <= 0.0, "a task and its neighbours fit on a host");
     let found = brief(1).run(&problem, 0, &[]).expect("there is room");
     let (bound_s, seconds) = (
         problem.flows_bound_s(10_000_000, &|| false),
@@ -489,7 +489,7 @@ fn bound_by_flows_sees_what_stars_do_not() {
     );
     assert!(bound_s > 0.3 * seconds, "{bound_s} s of {seconds} s");
     assert!(bound_s <= seconds);
-    assert_eq!(problem.flows_bound_s(10_000_000, &|| true), 0.0, "no time, no bound");
+    assert!(problem.flows_bound_s(10_000_000, &|| true) <= 0.0, "no time, no bound");
 }
 
 #[test]
