@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +19,12 @@ from tests.shell import GAVOTTE, until
 
 from gavotte import lab
 from gavotte.agents import Budget, enrolled
+from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.schedule import OUT_OF_TOUCH, Answer, carry_out
 from gavotte.errors import AgentError, BusyError
 from gavotte.formats.history import read_history
 from gavotte.formats.inventory import Inventory, read_inventory
-from gavotte.measure import bulk, measure
+from gavotte.measure import Method, bulk, measure, underway
 from gavotte.measure.sharing import measure_sharing
 from gavotte.run import run
 
@@ -84,6 +87,40 @@ def test_a_host_that_vanishes_does_not_hold_up_the_others(
     rest = [index for index, name in enumerate(HOSTS) if name != VICTIM]
     rates = result.history.beta_Bps[0][np.ix_(rest, rest)]
     assert np.isfinite(rates[~np.eye(len(rest), dtype=bool)]).all()
+
+
+@pytest.mark.parametrize("method", ["train", bulk(seconds=0.5)], ids=["train", "bulk"])
+def test_a_host_whose_interface_goes_down_is_waited_for_once(
+    cloud: lab.Session, monkeypatch: pytest.MonkeyPatch, method: str | Method
+) -> None:
+    answers: list[Answer] = []
+
+    def kept(*args: Any, **kwargs: Any) -> Iterator[Answer]:
+        for answer in carry_out(*args, **kwargs):
+            answers.append(answer)
+            yield answer
+
+    monkeypatch.setattr(underway, "carry_out", kept)
+    done = False
+
+    def progress(count: int, _total: int) -> None:
+        nonlocal done
+        if count >= 9 and not done:
+            done = True
+            faults.unplug(cloud, VICTIM)
+
+    result = measure(read_inventory(cloud.hosts_file), method=method, progress=progress, count=2, seed=1)
+    assert done
+    assert list(result.lost) == [VICTIM]
+    assert "cannot reach each other" in result.lost[VICTIM]
+    assert not result.failures
+    rest = [index for index, name in enumerate(HOSTS) if name != VICTIM]
+    rates = result.history.beta_Bps[:, rest][:, :, rest]
+    assert np.isfinite(rates[:, ~np.eye(len(rest), dtype=bool)]).all()
+    # Whoever was sending to it then found out; for all others it was gone already.
+    waited = [answer for answer in answers if answer.target == VICTIM and answer.failure in OUT_OF_TOUCH]
+    assert len(waited) <= 1
+    assert all(answer.failure != pb.FAILURE_LATE for answer in answers)
 
 
 def test_a_snapshot_after_the_loss_goes_without_the_host(cloud: lab.Session) -> None:

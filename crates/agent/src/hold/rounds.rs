@@ -115,6 +115,15 @@ impl Rounds {
         });
     }
 
+    /// Whether the present round still waits for `source`: it has not come yet, or is not done.
+    pub fn awaits(&self, source: &str) -> bool {
+        let state = self.0.borrow();
+        state
+            .expected
+            .get(source)
+            .is_some_and(|visit| !visit.came || visit.active > 0)
+    }
+
     /// No round waits for `source` any more, in this schedule and later ones.
     pub fn forget(&self, source: &str) {
         self.0.send_modify(|state| {

@@ -110,7 +110,10 @@ pub async fn run(
             listened
         };
         let receiving = hold.during(async {
-            hold.rounds.received(schedule.wait).await;
+            tokio::select! {
+                () = hold.rounds.received(schedule.wait) => {}
+                () = missed(&plane, &hold, round, &turn.sources, &replies) => {}
+            }
             Ok(())
         });
         tokio::select! {
@@ -124,6 +127,47 @@ pub async fn run(
         }
     }
     info!(seconds = start.elapsed().as_secs_f64(), "schedule ends");
+}
+
+/// Looks at the sources of a round for as long as it lasts. Of those that take no connections any more the controller is
+/// told, and the round waits for them no longer.
+async fn missed(
+    plane: &Arc<Plane>,
+    hold: &Arc<Hold>,
+    round: u32,
+    sources: &[String],
+    replies: &mpsc::Sender<Result<ProbeReply, Status>>,
+) {
+    let mut looking = JoinSet::new();
+    for source in sources {
+        if let Ok(peer) = hold.peers.get(source) {
+            let (plane, source) = (Arc::clone(plane), source.clone());
+            looking.spawn(async move {
+                pulse::stopped(&plane, peer).await;
+                source
+            });
+        }
+    }
+    while let Some(gone) = looking.join_next().await {
+        let Ok(source) = gone else { continue };
+        // One that has done its part may go.
+        if !hold.rounds.awaits(&source) {
+            continue;
+        }
+        let error = WorkError::Vanished;
+        info!(round, source, %error, "waits no longer for a probe");
+        hold.rounds.gave_up(round, &source);
+        let reply = ProbeReply {
+            round,
+            peer: source,
+            error: error.to_string(),
+            failure: error.failure().into(),
+            awaited: true,
+            ..ProbeReply::default()
+        };
+        let _ = replies.send(Ok(reply)).await;
+    }
+    std::future::pending().await
 }
 
 async fn answer(plane: &Arc<Plane>, hold: &Arc<Hold>, probe: &Probe, wait: Duration, start: Instant) -> ProbeReply {
@@ -174,23 +218,28 @@ async fn run_probe(
             patience: Some(kind.patience()),
             ..plain.clone()
         };
-        let mut connection = call.dial().await?;
-        reply.rtt_s = ping::round_trip_s(&mut connection.stream).await?;
-        tokio::time::sleep_until((began + kind.pause()).into()).await;
-        let meter = Meter::start();
+        let probing = async {
+            let mut connection = call.dial().await?;
+            reply.rtt_s = ping::round_trip_s(&mut connection.stream).await?;
+            tokio::time::sleep_until((began + kind.pause()).into()).await;
+            let meter = Meter::start();
+            let result = kind.ask(&call, connection, reply).await;
+            reply.sender_cpu = reply.sender_cpu.or(meter.share());
+            result
+        };
+        // A peer that is not ready yet may vanish, too.
         let result = tokio::select! {
-            result = kind.ask(&call, connection, reply) => result,
-            () = pulse::stopped(Arc::clone(plane), peer) => Err(WorkError::Vanished),
+            result = probing => result,
+            () = pulse::stopped(plane, peer) => Err(WorkError::Vanished),
         };
         reservation.spend(reply.bytes_sent);
-        reply.sender_cpu = reply.sender_cpu.or(meter.share());
         result
     };
     let result = asking.await;
     // A probe that failed before its peer heard of it: the pings are the first thing after the welcome.
     let unheard = |error: &WorkError| {
         let told = matches!(error, WorkError::Handshake(_) | WorkError::Late { .. });
-        reply.rtt_s == 0.0 && !told && error.failure() != Failure::Unreachable
+        reply.rtt_s == 0.0 && !told && ![Failure::Unreachable, Failure::Vanished].contains(&error.failure())
     };
     if result.as_ref().is_err_and(unheard) {
         // Whoever does not hear it waits to the end of its patience.
