@@ -148,7 +148,12 @@ def paths(
     cost = todo.cost(price_per_gb=price_per_gb)
     what = f"{count} snapshot{'s' * (count > 1)}"
     if share:
-        cost += cost_of_sharing(foreseen(inventory.names, known), seed=seed, price_per_gb=price_per_gb)
+        cost += cost_of_sharing(
+            foreseen(inventory.names, known, method=how.name),
+            seed=seed,
+            price_per_gb=price_per_gb,
+            known=known,
+        )
         what += " and experiments"
     money = f", about {cost.money:.2f} in money" if price_per_gb else ""
     note(

@@ -21,9 +21,10 @@ from gavotte.formats.rates import MAX_RATE_BPS
 from gavotte.measure.again import changed
 from gavotte.measure.busy import Busy
 from gavotte.measure.company import EVERYTHING, Beside, Company, Sent
+from gavotte.measure.cost import CostLimits
 from gavotte.measure.journal import Journal
 from gavotte.measure.methods import Reading, refused
-from gavotte.measure.planning import TESTED_ROUNDS, CostLimits, MeasurementPlan
+from gavotte.measure.planning import AHEAD, MOST_AHEAD, TESTED_ROUNDS, MeasurementPlan
 from gavotte.measure.results import PathResult, Results, path_result
 from gavotte.measure.rounds import packed
 from gavotte.measure.sharing.carrier import FleetCarrier
@@ -40,14 +41,8 @@ AGAIN = 3
 LOOK_S = 0.5
 """How often a pause between two snapshots looks whether anybody is left."""
 
-AHEAD = 2
-"""Rounds sent at once while nothing is known; twice as many each time that nothing new was learnt."""
-
 LOST_S = 15.0
 """What waiting for a host that vanishes may cost beside: up to 3 s as a rule, and 10 where its agent hangs."""
-
-MOST_AHEAD = 0.125
-"""At most this share of all rounds is sent at once: what goes wrong or costs too much is seen between."""
 
 
 class Underway:
