@@ -153,7 +153,7 @@ mod tests {
         while let Ok(Ok(stream)) = timeout(NEXT, connect(&plane, address, "")).await {
             waiting.push(stream);
         }
-        let (answered, _) = tokio::join!(answers(&plane, address), async {
+        let (answered, ()) = tokio::join!(answers(&plane, address), async {
             sleep(NEXT * 2).await;
             // Room again: one of the later tries, or a packet sent again, gets in.
             while timeout(NEXT, peer.accept()).await.is_ok() {}
