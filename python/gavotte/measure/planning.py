@@ -33,6 +33,9 @@ MOST_LAID = 20
 TESTED_ROUNDS = 2
 """Rounds whose pairs go together and then apart, where there are racks: in two each host sends and receives once."""
 
+LATE_S = 0.1
+"""What round trips behind others' queues may add to each path, at most."""
+
 AHEAD = 2
 """Rounds sent at once while nothing is known; twice as many each time that nothing new was learnt."""
 
@@ -170,7 +173,7 @@ class MeasurementPlan:
         """What all snapshots cost. Where hosts stand in racks, the test of their links takes its probes twice."""
         costs = {pair: self._typical(self.rates.get(pair, ASSUMED_RATE_BPS)) for pairs in self.first for pair in pairs}
         once_bytes = sum(size for size, _ in costs.values())
-        slow_s = sum(self._typical(self.rates.get(pair, SLOW_BPS))[1] for pair in costs)
+        slow_s = sum(LATE_S + self._typical(self.rates.get(pair, SLOW_BPS))[1] for pair in costs)
         most, nearly = self._tested
         # Where nothing is known, there may be no racks.
         twice, twice_rounds = (most, nearly) if self.groups is not None else (most // 2, nearly // 2)
