@@ -166,12 +166,13 @@ fn morsel_takes(pace_bps: u64) -> Duration {
 /// A transfer at its receiver.
 pub struct Incoming {
     bytes: u64,
+    bin_s: f64,
 }
 
 impl Incoming {
-    /// So many bytes to come.
-    pub fn new(bytes: u64) -> Self {
-        Self { bytes }
+    /// So many bytes to come, counted in bins so wide; 0 = without bins.
+    pub fn new(bytes: u64, bin_s: f64) -> Self {
+        Self { bytes, bin_s }
     }
 }
 
@@ -183,7 +184,7 @@ impl Answer for Incoming {
         let connection = &mut visit.guest.connection;
         connection.stream.readable().await.map_err(WorkError::io("receive"))?;
         let _job = visit.guest.hold.jobs.arriving();
-        let counter = stream::receive(&connection.stream, self.bytes, 0.0).await?;
+        let counter = stream::receive(&connection.stream, self.bytes, self.bin_s).await?;
         connection.send(&counter.report()).await
     }
 }
@@ -273,6 +274,7 @@ impl Common {
                 return Err(WorkError::Receiver(report.error));
             }
             done.bytes = report.bytes;
+            done.bin_bytes = report.bin_bytes;
         } else {
             done.finish_s = done.start_s;
         }
