@@ -13,7 +13,7 @@ import numpy as np
 from gavotte.agents import Fleet
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.losses import Losses
-from gavotte.agents.schedule import Answer, carry_out
+from gavotte.agents.schedule import OUT_OF_TOUCH, Answer, carry_out
 from gavotte.errors import AgentError
 from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats, History
@@ -42,7 +42,8 @@ LOOK_S = 0.5
 """How often a pause between two snapshots looks whether anybody is left."""
 
 LOST_S = 15.0
-"""What waiting for a host that vanishes may cost beside: up to 3 s as a rule, and 10 where its agent hangs."""
+"""What waiting may cost beside, for each host that vanishes and each two that cannot reach each other: up to 3 s as a rule, and
+10 where an agent hangs."""
 
 
 class Underway:
@@ -92,6 +93,7 @@ class Underway:
         self._carrier: FleetCarrier | None = None
         self._most = plan.most(limits)
         self._sent: Counter[str] = Counter()
+        self._cut: set[frozenset[int]] = set()
         self._share = plan.budget(limits).max_bytes if limits.bytes is not None else 0
         self.again = 0
         self.seconds = 0.0
@@ -344,7 +346,7 @@ class Underway:
             return
         if self.bytes_sent > self._most.bytes:
             self.stopped = "more bytes were needed than estimated"
-        elif self._spent_s() > self._most.seconds + LOST_S * len(self._fleet.lost):
+        elif self._spent_s() > self._most.seconds + LOST_S * (len(self._fleet.lost) + len(self._cut)):
             self.stopped = "more time was needed than estimated"
 
     def _probe(self, rounds: list[list[Pair]], number: int, *, alone: bool = False) -> dict[Pair, Beside]:
@@ -376,6 +378,8 @@ class Underway:
             reading = self._read(answer)
             result = PathResult(reading)
             pair = self._index[answer.source], self._index[answer.target]
+            if answer.failure in OUT_OF_TOUCH:
+                self._cut.add(frozenset(pair))
             if answer.reply is not None:
                 reply = answer.reply
                 if reply.HasField("gated_train"):
