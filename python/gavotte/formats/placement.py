@@ -10,8 +10,9 @@ from pydantic import Field
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
+from gavotte.formats.kinds import check_kind
 from gavotte.formats.names import HostName, Label
-from gavotte.formats.reading import Emitted, check_kind, parse_json, read_text, validate, write_text
+from gavotte.formats.reading import Emitted, parse_json, read_text, validate, write_text
 from gavotte.tables import Tabular
 
 FORMAT = "gavotte/placement/1"

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from gavotte import _core
 from gavotte.errors import FormatError
-from gavotte.formats.reading import check_kind, write_bytes
+from gavotte.formats.kinds import check_kind
+from gavotte.formats.reading import read_bytes, write_bytes
 
 Floats = npt.NDArray[np.float64]
 
@@ -115,10 +116,7 @@ def read_flows(path: str | Path, hosts: Sequence[str]) -> Flows:
         FormatError: naming line, field and remedy.
     """
     check_kind(path, "flows")
-    try:
-        text = Path(path).read_bytes()
-    except OSError as error:
-        raise FormatError(str(path), "", (error.strerror or "cannot be read").lower()) from None
+    text = read_bytes(path)
     try:
         found = _core.parse_flows(text, list(hosts))
     except ValueError as error:
