@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -86,11 +85,7 @@ def run(
             code = child.wait()
         except BaseException:
             child.terminate()
-            try:
-                child.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
+            child.wait()  # ends within seconds: see `gavotte.lab.warden`
             raise
     return code if code >= 0 else 128 - code
 
