@@ -53,7 +53,7 @@ def test_fuzz_tells_how_much_it_fed(tmp_path: Path) -> None:
         (tmp_path / name).write_text(script)
         (tmp_path / name).chmod(0o755)
     path = f"{tmp_path}/bin:{os.environ['PATH']}"
-    line = [tmp_path / "tools/fuzz", "1", "commands", "packets", "flows"]
+    line = [str(tmp_path / "tools/fuzz"), "1", "commands", "packets", "flows"]
     done = subprocess.run(line, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "fuzz: 1925 inputs in all"
     (tmp_path / ".venv/bin/python").write_text(python + "exit 1\n")

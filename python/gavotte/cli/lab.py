@@ -9,6 +9,7 @@ import typer
 
 from gavotte.cli.options import Json
 from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.formats.counting import counted
 
 if TYPE_CHECKING:
     from gavotte.lab import LabStatus
@@ -111,4 +112,4 @@ def _show(state: LabStatus, as_json: bool) -> None:
         ["host", "address", "agent"],
         [[host.name, host.address, "answers" if host.agent else "stopped"] for host in state.hosts],
     )
-    note(f"{len(state.hosts)} hosts of {state.topology}, up for {state.uptime_s:.1f} s")
+    note(f"{counted(len(state.hosts), 'host')} of {state.topology}, up for {state.uptime_s:.1f} s")

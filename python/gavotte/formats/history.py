@@ -19,15 +19,13 @@ from gavotte.formats.evidence import Evidence
 from gavotte.formats.kinds import check_kind
 from gavotte.formats.names import meant, not_a_host_name
 from gavotte.formats.network import MAX_CPUS, MAX_MEMORY_BYTES
-from gavotte.formats.reading import parse_json, validate, write_bytes
+from gavotte.formats.reading import OTHER_ENDINGS, parse_json, validate, write_bytes
 from gavotte.tables import Tabular
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Texts = npt.NDArray[np.str_]
 
-
-OTHER_FORMATS = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", ".xlsx", ".toml"})
 
 VERDICTS = ("unproven", "path-limited", "host-limited", "bucket-not-exhausted")
 """What a value may stand for, by its code in `Proof.verdict`. Only `path-limited` is the path's own rate; the next two
@@ -239,7 +237,7 @@ def check_history_path(path: str | Path) -> None:
     Raises:
         FormatError: naming the file.
     """
-    if Path(path).suffix.lower() in OTHER_FORMATS:
+    if Path(path).suffix.lower() in OTHER_ENDINGS - {".npz"}:
         raise FormatError(
             str(path),
             "",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from gavotte.formats.names import MOST_HOSTS, HostName, Label, check_known, check_tree, check_unique, unknown_host
-from gavotte.formats.reading import Emitted, parse_json, problem, read_noun, write_text
+from gavotte.formats.reading import Emitted, check_ending, parse_json, problem, read_noun, write_text
 from gavotte.tables import Tabular, matrix
 
 if TYPE_CHECKING:
@@ -304,5 +304,10 @@ def read_network(path: str | Path) -> Network:
 
 
 def write_network(path: str | Path, network: Network) -> None:
-    """Writes a `*.network.json`, whole or not at all."""
+    """Writes a `*.network.json`, whole or not at all.
+
+    Raises:
+        FormatError: for a name that ends as another format's, or a file that cannot be written.
+    """
+    check_ending(path, "a Network")
     write_text(path, network.model_dump_json() + "\n")

@@ -26,6 +26,9 @@ from gavotte.formats.kinds import FORMAT, HEAD_BYTES, check_kind, kind_of, named
 _NOUN = re.compile(r"gavotte/([a-z]+)/[0-9]+")
 """The `format` key of every noun."""
 
+OTHER_ENDINGS = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".npz", ".parquet", ".xlsx", ".toml", ".html"})
+"""Of names that promise a format."""
+
 MAX_TEXT_BYTES = 1 << 30
 """A text file above this is refused unread: a 4096-host Network has 0.4 GB."""
 
@@ -176,6 +179,22 @@ def validate(model: type[Model], data: Any, path: str) -> Model:
         raise _format_error(model, dict(first), path) from None
     except RecursionError:
         raise FormatError(path, "", "is nested too deeply", "use fewer levels") from None
+
+
+def check_ending(path: str | Path, noun: str, ending: str = ".json") -> None:
+    """Refuses to write a noun under a name that promises another format.
+
+    Args:
+        path: the file to write. A name without a known ending promises none.
+        noun: what is written, with its article: `a Network`.
+        ending: of the noun's format.
+
+    Raises:
+        FormatError: naming the file.
+    """
+    target = Path(path)
+    if target.suffix.lower() in OTHER_ENDINGS - {ending}:
+        raise FormatError(str(path), "", f"{noun} is written as {ending}", f"use -o {target.stem}{ending}")
 
 
 def write_text(path: str | Path, text: str) -> None:
