@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests import builders, faults
-from tests.shell import GAVOTTE, processes_of
+from tests.shell import GAVOTTE, one_line_of_error, processes_of
 
 from gavotte import lab
 from gavotte.agents.runtime import RUNTIME_DIR_VARIABLE
@@ -108,10 +108,9 @@ class Round:
         injecting.join()
         self.words = " ".join(words)
         status = command.returncode
-        errors = sum(line.startswith("error: ") for line in said.splitlines())
         if status not in STATUSES:
             wrong.append(f"status {status}: {said[-300:]}")
-        if "Traceback" in said or (status == 1 and errors != 1):
+        if "Traceback" in said or (status == 1 and not one_line_of_error(words, said)):
             wrong.append(f"not one line of error: {said[-1500:]}")
         wrong += self._files(output, before)
         for repair in self._repairs:

@@ -9,6 +9,7 @@ import typer
 
 from gavotte.cli.options import Hosts, Json
 from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_rate
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def plan(
             f"{format_rate(worst.capacity_bps)}, {100 * (1 - read.headroom):g} % of its rate{more}",
             hint="lower them, or place hosts elsewhere",
         )
-    note(f"every link can keep the guarantees of {len(read.guarantee)} hosts")
+    note(f"every link can keep the guarantees of {counted(len(read.guarantee), 'host')}")
 
 
 @guarantee.command(epilog="Example: gavotte guarantee apply cloud.guarantee.toml --hosts lab")
@@ -107,7 +108,7 @@ def apply(
             emit_json({"mode": read.mode, "static": static, "guarantee": [own.model_dump() for own in read.guarantee]})
         else:
             emit_table(["host", "egress", "ingress", "egress limit", "ingress limit"], rows)
-        note(f"nothing was changed; {len(read.guarantee)} hosts would keep this, mode {read.mode}")
+        note(f"nothing was changed; {counted(len(read.guarantee), 'host')} would keep this, mode {read.mode}")
         return
     kept = keep(read, inventory, fixed=static, constants=constants)
     for tenant in read.tenant:

@@ -18,6 +18,7 @@ from gavotte.cli.cross import cross
 from gavotte.cli.options import Budget, DryRun, Json, MaybeHosts, PricePerGb, Seed, TakeOver
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_beside
 from gavotte.cli.sharing import document, experiment, sharing
+from gavotte.formats.counting import counted
 from gavotte.formats.history import VERDICTS, Floats, History, Proof
 from gavotte.formats.rates import format_bytes, format_rate
 
@@ -219,7 +220,7 @@ def paths(
     if until_stable:
         stopped = result.history.snapshots
         why = "decisions have settled" if stopped < count else "decisions did not settle earlier"
-        note(f"stopped after {stopped} of {count} snapshots: {why}")
+        note(f"stopped after {stopped} of {counted(count, 'snapshot')}: {why}")
     for host, reason in result.missing.items():
         note(f"warning: {host}: {reason}")
     for host, reason in result.lost.items():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from gavotte.formats.names import MOST_HOSTS, HostName, Label, check_known, check_tree, check_unique, unknown_host
-from gavotte.formats.reading import Emitted, parse_json, problem, read_noun, write_text
+from gavotte.formats.reading import Emitted, check_ending, parse_json, problem, read_noun, write_text
 from gavotte.tables import Tabular, matrix
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ Sharing = Literal["hose", "pipe", "groups"]
 """Which links a transfer loads: see the completion time in the docs."""
 
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+MAX_CPUS, MAX_MEMORY_BYTES = 1e6, 1 << 60
+"""Most that a host may have."""
 RateBps = Annotated[float, Field(ge=1, le=1e18)]
 """Below a bit a second, times of what files may hold would overflow; such a path is unknown, which is null."""
 Connections = Annotated[float, Field(ge=0, le=1e6)]
@@ -54,9 +56,9 @@ class Host(Emitted):
     """
 
     name: HostName
-    cpus: Annotated[float, Field(gt=0, le=1e6)] = 1.0
-    memory_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
-    storage_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
+    cpus: Annotated[float, Field(gt=0, le=MAX_CPUS)] = 1.0
+    memory_bytes: Annotated[int, Field(ge=0, le=MAX_MEMORY_BYTES)] = 0
+    storage_bytes: Annotated[int, Field(ge=0, le=MAX_MEMORY_BYTES)] = 0
     machine: str | None = None
     egress_bps: RateBps | None = None
     ingress_bps: RateBps | None = None
@@ -302,5 +304,10 @@ def read_network(path: str | Path) -> Network:
 
 
 def write_network(path: str | Path, network: Network) -> None:
-    """Writes a `*.network.json`, whole or not at all."""
+    """Writes a `*.network.json`, whole or not at all.
+
+    Raises:
+        FormatError: for a name that ends as another format's, or a file that cannot be written.
+    """
+    check_ending(path, "a Network")
     write_text(path, network.model_dump_json() + "\n")

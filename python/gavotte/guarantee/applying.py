@@ -13,6 +13,7 @@ from gavotte.agents.neighbours import this_user
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.guarantee import Guarantee, HostGuarantee
 from gavotte.formats.inventory import Inventory
+from gavotte.formats.names import unknown_host
 from gavotte.formats.routes import SshRoute
 
 MODES = {"ecn": pb.GUARD_MODE_ECN, "loss": pb.GUARD_MODE_LOSS}
@@ -113,7 +114,7 @@ def check_hosts(guarantee: Guarantee, inventory: Inventory) -> None:
     routes = {host.name: host.route for host in inventory.host}
     for host in guarantee.agents:
         if host not in routes:
-            raise GavotteError(f"the inventory has no host `{host}`", hint="name hosts as the inventory does")
+            raise unknown_host(host, routes, "the inventory")
         if isinstance(routes[host], SshRoute):
             raise GavotteError(
                 f"the agent of `{host}` is started over SSH and ends with its controller, but guarantees stand",

@@ -15,7 +15,9 @@ import numpy.typing as npt
 from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
+from gavotte.formats.counting import counted
 from gavotte.formats.history import History, Ints
+from gavotte.formats.names import meant
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 from gavotte.formats.rates import format_bytes, format_rate
@@ -97,7 +99,7 @@ def report(
     doubtful = ~np.isin(word, SOUND) & ~np.eye(len(network.hosts), dtype=bool)
     unknown = WORDS.index("not known")
     page = _template().render(
-        title=title or f"Network of {len(network.hosts)} hosts",
+        title=title or f"Network of {counted(len(network.hosts), 'host')}",
         facts=_facts(network, past, apps, int(doubtful.sum())) | dict(facts or {}),
         made=utc(time.time() if made_s is None else made_s),
         version=_core.version(),
@@ -130,7 +132,7 @@ def _check(placement: Placement, network: Network) -> None:
         if host not in names:
             raise GavotteError(
                 f"task `{task}` is placed on `{host}`, which is not a host of the network",
-                hint="use the Network that it was made for",
+                hint=meant(host, network.names),
             )
 
 
@@ -158,7 +160,7 @@ def _facts(network: Network, history: History | None, apps: Sequence[App], doubt
             + (f", by {history.method}" if history.method else "")
         )
     for app in apps:
-        facts[f"application {app.name}"] = f"{len(app.task)} tasks, {format_bytes(app.total_bytes)}"
+        facts[f"application {app.name}"] = f"{counted(len(app.task), 'task')}, {format_bytes(app.total_bytes)}"
     return facts
 
 
@@ -166,7 +168,8 @@ def _rates(network: Network, history: History | None, word: Ints, doubtful: Bool
     rates = network.to_numpy()
     low = network.to_numpy("rate_low_bps")
     most = float(np.nanmax(rates)) if np.isfinite(rates).any() else 1e6
-    unit, scale = next(((u, s) for u, s in (("kbit/s", 1e3), ("Mbit/s", 1e6)) if most < 1e5 * s), ("Gbit/s", 1e9))
+    # The unit that `format_rate` would give the largest.
+    unit, scale = next(((u, s) for u, s in (("kbit/s", 1e3), ("Mbit/s", 1e6)) if most < 999.5 * s), ("Gbit/s", 1e9))
     told = [
         Told("rate", told_numbers(rates / scale), unit=unit),
         Told("95 % interval", told_numbers(low / scale), told_numbers(rates**2 / low / scale), unit),
