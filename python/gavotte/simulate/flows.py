@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,11 @@ class Flows:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    @property
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Source and target of each flow, as places in the network."""
+        return zip(self.source.tolist(), self.target.tolist(), strict=True)
 
     @property
     def names(self) -> Sequence[str]:
