@@ -148,7 +148,12 @@ def paths(
     cost = todo.cost(price_per_gb=price_per_gb)
     what = f"{count} snapshot{'s' * (count > 1)}"
     if share:
-        cost += cost_of_sharing(foreseen(inventory.names, known), seed=seed, price_per_gb=price_per_gb)
+        cost += cost_of_sharing(
+            foreseen(inventory.names, known, method=how.name),
+            seed=seed,
+            price_per_gb=price_per_gb,
+            known=known,
+        )
         what += " and experiments"
     money = f", about {cost.money:.2f} in money" if price_per_gb else ""
     note(
@@ -195,7 +200,7 @@ def paths(
             pairs=some,
             take_over=take_over,
         )
-    kept = None if output is None else _written(output, result.history, whole=not (result.missing or result.lost))
+    kept = None if output is None else _written(output, result.history, whole=result.answered == result.paths)
     shared: dict[str, object] | None = None
     if share:
         completed, experiments = experiment(inventory, result.history, seed=seed)
@@ -246,7 +251,7 @@ def paths(
         raise GavotteError(result.stopped, hint=f"what was found before{found}")
     if kept is not None:
         raise GavotteError(
-            f"{output} stays as it was: it has paths of hosts that this measurement lost",
+            f"{output} stays as it was: it has paths that did not answer now",
             hint=f"the new one is {kept}; rename it if you want it",
         )
 
@@ -257,7 +262,7 @@ measure.command(epilog="Example: gavotte measure calibrate --hosts lab --paths 1
 
 
 def _written(output: Path, history: History, *, whole: bool) -> Path | None:
-    """Writes a History, but never over one with more of the hosts that were lost now; tells where else, if so."""
+    """Writes a History, but never over one with paths that this one lacks, unless it is `whole`; tells where else, if so."""
     from gavotte.errors import FormatError
     from gavotte.formats.history import read_history, write_history
 

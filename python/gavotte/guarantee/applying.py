@@ -63,7 +63,7 @@ class PairState:
 
 
 @dataclass(frozen=True)
-class HostState:
+class GuardedHost:
     """One host, or a container with a guarantee.
 
     Attributes:
@@ -88,7 +88,7 @@ class HostState:
 
 
 @dataclass(frozen=True)
-class Kept:
+class GuaranteeStatus:
     """How guarantees are kept.
 
     Attributes:
@@ -97,7 +97,7 @@ class Kept:
     """
 
     pairs: tuple[PairState, ...]
-    hosts: tuple[HostState, ...]
+    hosts: tuple[GuardedHost, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -217,7 +217,7 @@ def _hose(own: HostGuarantee, at: Mapping[str, tuple[str, int]]) -> pb.GuardedHo
     )
 
 
-def status(inventory: Inventory) -> Kept:
+def status(inventory: Inventory) -> GuaranteeStatus:
     """Asks all agents of an inventory how they keep their guarantees."""
     with reaching(inventory) as roads:
         fleet = Fleet(inventory, roads)
@@ -228,16 +228,16 @@ def status(inventory: Inventory) -> Kept:
     for host in inventory.host:
         reply = replies.get(host.name)
         if reply is None or isinstance(reply, AgentError):
-            hosts.append(HostState(host.name, None, missing.get(host.name) or f"its agent does not answer ({reply})"))
+            hosts.append(GuardedHost(host.name, None, missing.get(host.name) or f"its agent does not answer ({reply})"))
             continue
         for each in (reply, *reply.inside):
             pairs += [_pair(pair) for pair in each.pairs]
             hosts.append(_host(host.name if each is reply else each.self, each))
-    return Kept(tuple(sorted(pairs, key=lambda pair: (pair.source, pair.target))), tuple(hosts))
+    return GuaranteeStatus(tuple(sorted(pairs, key=lambda pair: (pair.source, pair.target))), tuple(hosts))
 
 
-def _host(name: str, reply: pb.GuardedReply) -> HostState:
-    return HostState(
+def _host(name: str, reply: pb.GuardedReply) -> GuardedHost:
+    return GuardedHost(
         name,
         _share(sum(pair.windows for pair in reply.pairs), sum(pair.unmet for pair in reply.pairs)),
         _why(reply),
