@@ -13,6 +13,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 from gavotte.mapping import map_tasks
 from gavotte.mapping.mapping import MOST_HOSTS
+from gavotte.place import PlacementLimits, place
 from gavotte.report import Outcome, report
 from gavotte.report.page import DRAWN
 
@@ -67,3 +68,11 @@ def test_pairs_of_some_of_many_hosts_are_drawn(tmp_path: Path) -> None:
     report(tmp_path / "r.html", builders.network(DRAWN + 5, 1e8))
     text = (tmp_path / "r.html").read_text()
     assert f"{DRAWN * (DRAWN - 1)} of {DRAWN * (DRAWN - 1)} known, 0 doubtful among the hosts shown" in text
+
+
+def test_prices_of_too_many_hosts_are_refused() -> None:
+    with pytest.raises(
+        GavotteError, match="8193 hosts are more than the 8192 whose prices are compared; leave hosts out"
+    ):
+        place(free(8193), [APP], "greedy", limits=PlacementLimits(max_price_usd=1.0))
+    assert place(free(40), [APP], "greedy", limits=PlacementLimits(max_price_usd=1.0)).completion_s > 0
