@@ -41,8 +41,8 @@ def plan(
     from gavotte.formats.network import read_network
     from gavotte.guarantee import plan as admit
 
-    read = read_guarantee(wanted)
-    found = admit(read, read_network(network))
+    read, believed = read_guarantee(wanted), read_network(network)
+    found = admit(read, believed)
     if as_json:
         emit_json(
             {
@@ -60,6 +60,12 @@ def plan(
             note(f"showing the fullest {links} of {len(found.links)} links")
     for host in found.unlimited:
         note(f"warning: the network knows no limit of {host}; whether it can keep its guarantee is unknown")
+    at = {name: place for place, name in enumerate(believed.names)}
+    if unknown := believed.of_hosts(
+        [at[host] for host in read.folded.hosts if host not in found.unlimited]
+    ).unknown_pairs:
+        count = f"{unknown} pairs of its hosts have" if unknown > 1 else "1 pair of its hosts has"
+        note(f"warning: {count} no rate; whether such a path can keep its guarantee is unknown")
     if found.over:
         worst = found.over[0]
         more = f", and {len(found.over) - 1} more links are over" if len(found.over) > 1 else ""

@@ -7,12 +7,13 @@ own rate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from gavotte.errors import GavotteError
 from gavotte.formats.names import MOST_HOSTS, HostName, Label, check_known, check_tree, check_unique, unknown_host
 from gavotte.formats.reading import Emitted, check_ending, parse_json, problem, read_noun, write_text
 from gavotte.tables import Tabular, matrix
@@ -259,6 +260,55 @@ class Network(Emitted, Tabular):
             [rate if i == j else rate or planned for j, rate in enumerate(row)] for i, row in enumerate(self.rate_bps)
         ]
         return self.model_copy(update={"rate_bps": rates})
+
+    def check_pairs(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Refuses pairs between which nothing is known to limit: what is not known must not be taken for fast.
+
+        Where any pair has a rate, `cautious` gives one to all. A Network without `rate_bps` says by its caps and groups
+        what limits, but under `pipe`, where they do not count. Hosts of one machine meet in its memory.
+
+        Args:
+            pairs: places in `hosts` of those that send and of those that they send to.
+
+        Raises:
+            GavotteError: naming the first of them.
+        """
+        if self.any_rate or not (self.rate_bps or self.sharing == "pipe"):
+            return
+        size = len(self.hosts)
+        for source, target in dict.fromkeys(pairs):
+            if source != target and max(source, target) < size and not self._capped(source, target):
+                names = self.names
+                raise GavotteError(
+                    f"the network does not say how fast {names[source]} sends to {names[target]}",
+                    hint="measure that pair, or set its rate_bps",
+                )
+
+    def _capped(self, source: int, target: int) -> bool:
+        """Whether a cap of a host or a group is on the way, or nothing but a machine's memory."""
+        sender, receiver = self.hosts[source], self.hosts[target]
+        if self.sharing == "pipe":
+            return False
+        if sender.machine is not None and sender.machine == receiver.machine:
+            return True
+        if sender.egress_bps or receiver.ingress_bps or self.sharing == "hose":
+            return bool(sender.egress_bps or receiver.ingress_bps)
+        left, entered = self._around(sender.name), self._around(receiver.name)
+        return any(
+            (group.up_bps and group.name in left - entered) or (group.down_bps and group.name in entered - left)
+            for group in self.groups
+        )
+
+    def _around(self, host: str) -> set[str]:
+        """Names of the groups that a host is in, one within another."""
+        parent = {group.name: group.parent for group in self.groups}
+        found: set[str] = set()
+        for group in self.groups:
+            name: str | None = group.name if host in group.members else None
+            while name is not None and name not in found:
+                found.add(name)
+                name = parent[name]
+        return found
 
     def of_hosts(self, chosen: Sequence[int]) -> Self:
         """The Network of some of its hosts, in the order given. Groups of which no member stays go."""

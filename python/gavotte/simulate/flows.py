@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,11 @@ class Flows:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    @property
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Source and target of each flow, as places in the network."""
+        return zip(self.source.tolist(), self.target.tolist(), strict=True)
 
     @property
     def names(self) -> Sequence[str]:
