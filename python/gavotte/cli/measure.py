@@ -263,7 +263,7 @@ measure.command(epilog="Example: gavotte measure calibrate --hosts lab --paths 1
 
 
 def _written(output: Path, history: History, *, whole: bool) -> Path | None:
-    """Writes a History, but never over one with paths that this one lacks, unless it is `whole`; tells where else, if so."""
+    """Writes a History, but unless it is `whole` never over one with paths that it lacks; tells where else, if so."""
     from gavotte.errors import FormatError
     from gavotte.formats.history import read_history, write_history
 

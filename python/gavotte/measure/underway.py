@@ -42,8 +42,8 @@ LOOK_S = 0.5
 """How often a pause between two snapshots looks whether anybody is left."""
 
 LOST_S = 15.0
-"""What waiting may cost beside, for each host that vanishes and each two that cannot reach each other: up to 3 s as a rule, and
-10 where an agent hangs."""
+"""What waiting may cost beside, for each host that vanishes and each two that cannot reach each other: up to 3 s as a
+rule, and 10 where an agent hangs."""
 
 
 class Underway:
