@@ -83,5 +83,5 @@ def test_an_unreachable_agent_is_one_line_without_grpc_noise(tmp_path: Path) -> 
     (tmp_path / "x.toml").write_text('format = "gavotte/hosts/1"\nkeys = "keys"\n' + host)
     done = gavotte("check", "--hosts", "x.toml", "--json", cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr == "0 of 1 hosts can be used\n"
+    assert done.stderr == "0 of 1 host can be used\n"
     assert "connection refused" in json.loads(done.stdout)["hosts"][0]["verdict"]

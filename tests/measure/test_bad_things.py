@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -262,6 +263,7 @@ def test_a_user_takes_over_from_himself(verb: tuple[str, ...], cloud: lab.Sessio
     said = first.communicate(timeout=60)[1]
     assert "Traceback" not in said
     assert first.returncode == 1
+    assert re.search(r"agent on \w+: run `\w+` has taken the agent over", said)
 
 
 def test_an_agent_held_by_another_run_says_so(small_cloud: lab.Session, tmp_path: Path) -> None:

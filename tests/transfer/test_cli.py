@@ -65,7 +65,7 @@ def test_a_network_in_place_of_ports(here: Path) -> None:
     ("arguments", "said", "status"),
     [
         (("none.csv", "--policy", "fair"), "none.csv: no such file", 1),
-        (("n.network.json", "--policy", "fair"), "n.network.json: line 1: `{", 1),
+        (("n.network.json", "--policy", "fair"), "n.network.json: is a Network; use a coflow trace", 1),
         (("trace.csv",), "Missing option '--policy'", 2),
         (("trace.csv", "--policy", "lifo"), "there is no policy `lifo`; use fair, weighted", 2),
         (("trace.csv", "--policy", "all", "-o", "x.csv"), "-o takes the times of one policy", 2),

@@ -78,7 +78,18 @@ class Asking:
         failure = failure_of(error)
         if failure == pb.FAILURE_HELD:
             return BusyError(why, failure=failure, lease_left_s=lease_left_s(error))
+        if failure == pb.FAILURE_NOT_ENROLLED and (holder := self._holder(name)):
+            return AgentError(f"run `{holder}` has taken the agent over", failure=failure)
         return AgentError(why, failure=failure)
+
+    def _holder(self, name: str) -> str:
+        """Which other run holds an agent; empty = none, or nobody knows."""
+        try:
+            health = self._stubs[name].Health(pb.HealthRequest(), timeout=LOST_DEADLINE_S)
+            check_message(health)
+        except (grpc.RpcError, AgentError):
+            return ""
+        return "" if health.run_id == self.run_id else str(health.run_id)
 
     def _streams(
         self,

@@ -57,9 +57,12 @@ def file_format(path: str | Path, given: str | None = None) -> str:
 
     Raises:
         StoreError: when neither is known.
+        FormatError: where a file is there that is visibly of another kind.
     """
     name = given or Path(path).suffix.removeprefix(".").lower()
     if name not in FORMATS:
+        if not given:
+            check_kind(path, "history")
         what = f"no format `{name}`" if given else f"{path}: its suffix tells no format"
         raise StoreError(what, hint=f"use one of {', '.join(FORMATS)}")
     return name
@@ -81,8 +84,6 @@ def import_file(
         FormatError: when the file is not sound. Then nothing is stored.
         StoreError: for a time that is there already, or a store that cannot be written. Then nothing is stored.
     """
-    if form is None and Path(path).suffix.removeprefix(".").lower() not in FORMATS:
-        check_kind(path, "history")
     kind = file_format(path, form)
     if kind == RECORDS:
         return store.add_records(read_records(path))
