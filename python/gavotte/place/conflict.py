@@ -47,7 +47,8 @@ def check_sums(network: Network, apps: Sequence[App], running: Sequence[Running]
     # A single task that fits no host is named by itself.
     if need > room * (1 + 1e-9) and max(task.cpus for task in tasks) <= max(host.cpus for host in network.hosts):
         raise InfeasibleError(
-            f"no placement exists: {len(tasks)} tasks need {need:g} cpus and {counted(len(network.hosts), 'host')} have {room:g}",
+            f"no placement exists: {len(tasks)} tasks need {need:g} cpus and "
+            f"{counted(len(network.hosts), 'host')} have {room:g}",
             hint="add hosts, or lower `cpus` of the tasks",
         )
     for what, taken in (("memory", memory_bytes), ("storage", storage_bytes)):
