@@ -41,15 +41,27 @@ class PlayedNetwork:
         sent: payload bytes so far.
         rounds: how often pairs were sent together.
         busy: links that others fill: no train that crosses one finds a steady rate.
+        late: whether a train cannot connect while another fills a link of its way, unless both start once all have.
+        slow: pairs that are so late then, too, s.
         crowded: rounds by how many pairs went together.
     """
 
-    def __init__(self, oracle: Oracle, *, seed: int = 0, busy: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        oracle: Oracle,
+        *,
+        seed: int = 0,
+        busy: Collection[str] = (),
+        late: bool = False,
+        slow: Mapping[Pair, float] | None = None,
+    ) -> None:
         self.oracle = oracle
         self.index = {name: i for i, name in enumerate(oracle.names)}
         self.sent = 0
         self.rounds: list[list[Pair]] = []
         self.busy = set(busy)
+        self.late = late
+        self.slow = slow or {}
         self._rng = random.Random(seed)
 
     @property
@@ -79,12 +91,31 @@ class PlayedNetwork:
             if probes[0][1].WhichOneof("kind") != "burst_train":
                 self.rounds.append(pairs)
             together = self.oracle.rates(pairs)
+            ends: dict[Pair, float] = {}
             for (name, probe), pair, share_bps in zip(probes, pairs, together.tolist(), strict=True):
-                reply = self._answer(probe, pair, share_bps)
+                before_s = self._waits(probe, pair, ends)
+                reply = self._answer(probe, pair, share_bps if not before_s else float(self.oracle.rates([pair])[0]))
+                reply.seconds += before_s
+                ends[pair] = reply.seconds
                 reply.round, reply.peer, reply.started_s = number, probe.peer, number * 1.0
                 reply.hops, reply.rtt_s = int(self.oracle.hops[pair]), 1e-3
                 self.sent += reply.bytes_sent
                 yield name, reply
+
+    def _waits(self, probe: pb.Probe, pair: Pair, ends: Mapping[Pair, float]) -> float:
+        """How long a train waits for those that were first."""
+        train = probe.gated_train
+        if not self.late or probe.WhichOneof("kind") != "gated_train" or train.hold_s >= TRAIN_S:
+            return 0.0
+        if train.pause_s:
+            return self.slow.get(pair, 0.0)
+
+        def meets(other: Pair) -> bool:
+            there = (float(self.oracle.rates([other, way]).sum()) for way in (pair, pair[::-1]))
+            alone = float(self.oracle.rates([other])[0]) + float(self.oracle.rates([pair])[0])
+            return min(there) < 0.98 * alone
+
+        return max((end_s for other, end_s in ends.items() if meets(other)), default=0.0)
 
     def _answer(self, probe: pb.Probe, pair: Pair, share_bps: float) -> pb.ProbeReply:
         kind = probe.WhichOneof("kind")

@@ -16,7 +16,7 @@ from gavotte.cli.verbs import app
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.inventory import write_inventory
 from gavotte.measure import METHODS, alpha_beta, bulk, choreo, jain_index
-from gavotte.measure.calibrate import BURSTS, PACKETS, PAYLOADS, calibrated
+from gavotte.measure.calibrate import BURSTS, PACKETS, PAYLOADS, best_of, calibrate, calibrated, trains_of
 from gavotte.measure.methods import PINGPONG_BYTES
 
 
@@ -66,12 +66,26 @@ def test_a_calibration_says_how_to_measure(tmp_path: Path) -> None:
     file = tmp_path / "c.json"
     file.write_text('{"trains": [], "best": {"bursts": 20, "packets": 500, "payload_bytes": 1200}}')
     assert calibrated(file).probe.burst_train == choreo(bursts=20, packets=500, payload_bytes=1200).probe.burst_train
+    file.write_text('[{"bursts": 20, "packets": 500}]')
+    with pytest.raises(FormatError, match="is no calibration; use a file that `gavotte measure calibrate -o"):
+        calibrated(file)
     file.write_text('{"best": null}')
     with pytest.raises(FormatError, match="no train answered"):
         calibrated(file)
     file.write_text('{"best": {"bursts": -1, "packets": 500}}')
     with pytest.raises(FormatError, match=r"c\.json: best: a train cannot have -1 bursts"):
         calibrated(file)
+
+
+def test_calibration_refuses_what_measuring_refuses() -> None:
+    with pytest.raises(GavotteError, match="a train cannot have 1000 bursts of 20000 packets"):
+        calibrate(inventory("ab"), bursts=[1000], packets=[20_000])
+
+
+def test_a_train_that_answered_on_one_path_of_six_is_not_the_best() -> None:
+    seldom, always = ((10, 50, 1472), [0.01]), ((20, 50, 1472), [0.05] * 6)
+    assert best_of(trains_of(dict([seldom, always]))) == trains_of(dict([always]))[0]
+    assert best_of(trains_of({(10, 50, 1472): []})) is None
 
 
 def test_the_grid_is_that_of_the_papers_figure() -> None:

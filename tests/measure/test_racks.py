@@ -117,7 +117,9 @@ def test_a_later_snapshot_knows_the_links() -> None:
 
 
 def test_it_stops_where_it_would_cost_a_quarter_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = PlayedNetwork(Oracle(racks(None, egress="20gbit")), seed=1)
+    # Within racks, which are measured first, nothing tells how much the others will cost.
+    within = {(i, j): 60e6 for i in range(12) for j in range(12) if i % 3 == j % 3}
+    network = PlayedNetwork(Oracle(racks(None, egress="20gbit"), pair_bps=within), seed=1)
     with network.held():
         found = measure(network.inventory, seed=1)
     cost = plan_measurement(network.inventory.names).cost()
@@ -128,6 +130,15 @@ def test_it_stops_where_it_would_cost_a_quarter_more(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("gavotte.measure.underway.time.monotonic", iter(range(0, 10**9, 10)).__next__)
     with PlayedNetwork(Oracle(racks(None)), seed=1).held():
         assert "more time" in measure(network.inventory, seed=1, limits=CostLimits(seconds=60)).stopped
+
+
+def test_fast_hosts_are_measured_without_a_budget() -> None:
+    network = PlayedNetwork(Oracle(racks(None, hosts=4, count=2, egress="5gbit")), seed=1)
+    with network.held():
+        found = measure(network.inventory, seed=1)
+    cost = plan_measurement(network.inventory.names).cost()
+    assert (found.answered, found.stopped) == (found.paths, "")
+    assert 2 * cost.bytes < found.bytes_sent < cost.max_bytes
 
 
 @pytest.mark.parametrize(("lacking", "status"), [(0, 0), (1, 1)])
@@ -146,6 +157,8 @@ def test_a_stop_after_all_have_answered_is_no_failure(
         run = CliRunner().invoke(app, ["measure", "--hosts", str(hosts), "-o", str(tmp_path / "c.npz")])
     assert run.exit_code == status
     assert "more bytes were needed than estimated" in f"{run.stderr}{run.exception}"
+    if status:
+        assert "--budget" in str(getattr(run.exception, "hint", ""))
 
 
 def test_a_byte_budget_that_leaves_doubts_says_so() -> None:
@@ -176,6 +189,62 @@ def test_a_few_unknown_pairs_are_filled_by_hosts_and_groups_and_marked() -> None
         assert network.rate_bps[i][j] == pytest.approx(truth[i, j], rel=0.05)
         assert network.doubt[i][j] == "guessed"
     assert sum(word == "guessed" for row in network.doubt for word in row) == 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_trains_that_cannot_connect_beside_others_hide_no_link(seed: int) -> None:
+    # Two hosts of 150 Mbit/s in each of two racks: in labs, every second measurement told no link.
+    topology = racks("60mbit", hosts=4, count=2, egress="150mbit")
+    network = PlayedNetwork(Oracle(topology), seed=seed, late=True)
+    with network.held():
+        found = measure(network.inventory, seed=seed)
+    assert sorted(found.shared) == ["out of rack-0, into rack-1", "out of rack-1, into rack-0"]
+    assert found.untested == []
+    assert worst_error(topology, found) < 0.02
+    assert model(found.history).sharing == "groups"
+
+
+@pytest.mark.parametrize("up", [None, "60mbit"])
+def test_where_trains_did_not_go_together_longer_ones_do(up: str | None) -> None:
+    topology = racks(up, hosts=4, count=2, egress="60mbit")
+    network = PlayedNetwork(
+        Oracle(topology), seed=1, late=True, slow={(0, 1): 0.2, (0, 3): 0.2, (1, 0): 0.2, (1, 2): 0.2}
+    )
+    with network.held():
+        found = measure(network.inventory, seed=1)
+    assert len(found.shared) == (2 if up else 0)
+    assert found.untested == []
+    verdicts = {record.verdict for record in found.history.evidence}
+    assert verdicts == {"shared" if up else "independent"}
+
+
+def test_what_stays_untested_is_said_and_marked() -> None:
+    topology = racks("60mbit", hosts=4, count=2, egress="60mbit")
+    network = PlayedNetwork(
+        Oracle(topology), seed=1, late=True, slow={(0, 1): 0.2, (0, 3): 0.2, (1, 0): 0.2, (1, 2): 0.2}
+    )
+    # A budget has nothing left for more experiments.
+    limits = CostLimits(bytes=plan_measurement(network.inventory.names).cost().bytes)
+    with network.held():
+        found = measure(network.inventory, seed=1, limits=limits)
+    assert found.untested
+    assert {record.subject for record in found.history.evidence} == set(found.untested)
+    assert {record.verdict for record in found.history.evidence} == {"unknown"}
+    believed = model(found.history)
+    assert "is not known, and it is taken to be free" in believed.notes[-1]
+    assert {v.link for v in believed.verdicts if "did not send" in v.evidence} == set(found.untested)
+
+
+@pytest.mark.parametrize("hosts", [4, 12])
+def test_links_that_are_not_shared_are_tested_at_no_cost(hosts: int) -> None:
+    network = PlayedNetwork(Oracle(racks(None, hosts=hosts, count=2)), seed=1)
+    with network.held():
+        found = measure(network.inventory, seed=1)
+    assert (found.again, found.untested, found.history.evidence) == (0, [], ())
+    crossing = [{(i % 2, j % 2) for i, j in pairs} for pairs in network.rounds if len(pairs) == hosts // 2]
+    # All of one rack to all of the other, and back.
+    assert {(0, 1)} in crossing
+    assert {(1, 0)} in crossing
 
 
 @pytest.mark.parametrize("up", [None, "100mbit"])

@@ -115,3 +115,18 @@ def test_experiments_over_budget_or_of_strangers_are_refused(small_cloud: lab.Se
     refused = gavotte("measure", "sharing", history, "--hosts", small_cloud.hosts_file)
     assert refused.returncode == 1
     assert "`z` is in the History but not in the inventory" in refused.stderr
+
+
+@pytest.mark.parametrize("seed", [4, 8])
+def test_the_uplink_of_two_small_racks_is_told_or_named_as_unknown(seed: int) -> None:
+    # One pair fills it. Those of a round used to go one after the other, or opposite ways, and nothing was told.
+    hosts = [{"name": f"vm{i}", "switch": f"tor{i % 2}", "egress": "150mbit"} for i in range(4)]
+    topology = builders.topology(
+        hosts, switches=["core", *({"name": f"tor{i}", "parent": "core", "up": "60mbit"} for i in range(2))]
+    )
+    with lab.session(topology, source="tests") as session:
+        found = measure(read_inventory(session.hosts_file), seed=seed)
+    # On a busy machine trains may not go together, and links stay unknown.
+    assert {*found.shared, *found.untested} == {"out of rack-0, into rack-1", "out of rack-1, into rack-0"}
+    for sum_bps in found.shared.values():
+        assert sum_bps == pytest.approx(60e6 * GOODPUT_PER_WIRE, rel=0.15)

@@ -104,6 +104,18 @@ def test_a_limit_is_printed_only_where_one_was_found(tmp_path: Path) -> None:
     assert 4 < found < 16
 
 
+def test_the_table_of_links_knows_what_the_table_of_hosts_knows(tmp_path: Path) -> None:
+    # Experiments on racks cross hosts' links, too, but seldom with all that these carry.
+    history, _ = learnt(random_cloud("hose", 2, hosts=8), noise=0.0)
+    record = next(each for each in history.evidence if len(each.pairs) > 1)
+    write_history(tmp_path / "h.npz", replace(history, evidence=(record,)))
+    said = CliRunner().invoke(app, ["model", str(tmp_path / "h.npz")]).stdout.splitlines()
+    hosts = {words[0]: words[1:] for line in said if (words := line.split())[:1] and words[0] in history.hosts}
+    links = {line.split("  ")[0].strip(): line for line in said if line.startswith(("out of", "into"))}
+    for name, (_, _, rate, unit, *_) in hosts.items():
+        assert f"{rate} {unit}" in links[f"out of {name}"]
+
+
 def test_without_evidence_nothing_changes() -> None:
     history = replace(random_cloud("hose", 0, hosts=6).oracle().history(), evidence=())
     network = model(history)

@@ -186,6 +186,15 @@ def test_worth_has_a_floor_in_seconds() -> None:
         worth(cloud(), [ring()], found, least_saving_s=-1.0)
 
 
+def test_the_goal_of_latency_is_told(tmp_path: Path) -> None:
+    write_network(tmp_path / "n.network.json", cloud())
+    write_app(tmp_path / "a.app.toml", ring())
+    inputs = [str(tmp_path / "n.network.json"), str(tmp_path / "a.app.toml"), "--time-limit", "2", "--goal", "latency"]
+    said = CliRunner().invoke(gavotte, ["place", *inputs])
+    assert said.exit_code == 0, said.output
+    assert "latency: " in said.output
+
+
 def test_command_line_explains_and_repeats_itself(tmp_path: Path) -> None:
     write_network(tmp_path / "n.network.json", cloud())
     write_app(tmp_path / "a.app.toml", ring())

@@ -82,6 +82,19 @@ def test_memory_and_storage_are_planned_for_like_cores(store: str) -> None:
         assert len(set(found.assignment.values())) == 3
 
 
+def test_what_does_not_fit_is_told_in_units_people_read() -> None:
+    network = cloud(1)
+    network = network.model_copy(
+        update={"hosts": [network.hosts[0].model_copy(update={"storage_bytes": 50_000_000_000})]}
+    )
+    app = ring("a")
+    big = app.model_copy(
+        update={"task": [app.task[0].model_copy(update={"storage_bytes": 70_866_960_384})], "transfer": []}
+    )
+    with pytest.raises(InfeasibleError, match=r"70\.9 GB of storage(, more than any host|, and 1 host | and 1 host )"):
+        place(network, [big], time_limit_s=5.0)
+
+
 def test_labels_and_patterns_choose_hosts() -> None:
     network = cloud()
     zones = ["a", "a", "b", "b"]

@@ -40,6 +40,7 @@ def calibrate(
 ) -> None:
     """Find the Choreo trains (K bursts of B packets) that agree with bulk TCP on this network (section 4.1)."""
     from gavotte.agents import resolve_hosts
+    from gavotte.errors import GavotteError
     from gavotte.formats.reading import write_text
     from gavotte.measure.calibrate import BURSTS, PACKETS
     from gavotte.measure.calibrate import calibrate as compare
@@ -71,14 +72,15 @@ def calibrate(
     rows = [
         [
             f"{t.bursts} x {t.packets} x {t.payload_bytes}",
-            f"{100 * t.mean_error:.1f} %",
+            f"{100 * t.mean_error:.1f} %" if t.answered else "-",
             str(t.answered),
             format_bytes(t.bytes),
         ]
         for t in found.trains
     ]
     emit_table(["K x B x payload", "mean error", "paths", "bytes per path"], rows)
-    if found.best is not None:
-        best = found.best
-        how = f"--calibration {output}" if output else f"--bursts {best.bursts} --packets {best.packets}"
-        note(f"{100 * best.mean_error:.1f} % off: gavotte measure --method choreo {how}")
+    if found.best is None:
+        raise GavotteError("no train answered", hint="try smaller ones: fewer --bursts or --packets")
+    best = found.best
+    how = f"--calibration {output}" if output else f"--bursts {best.bursts} --packets {best.packets}"
+    note(f"{100 * best.mean_error:.1f} % off: gavotte measure --method choreo {how}")

@@ -23,7 +23,7 @@ from gavotte.formats.history import VERDICTS, Floats, History, Proof
 from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
-    from gavotte.measure import Measurement, Method
+    from gavotte.measure import Cost, Measurement, Method
     from gavotte.measure.methods import Engine
 
 DEFAULT = "train"
@@ -226,6 +226,12 @@ def paths(
     for host, reason in result.lost.items():
         note(f"warning: lost {host}: {reason}")
     warn_beside(result.beside, "rates may be low")
+    if result.untested:
+        link, more = result.untested[0], len(result.untested) - 1
+        note(
+            f"warning: whether hosts share {link}{f' and {more} more' * (more > 0)} is not known, for no pairs that "
+            "cross it sent at the same time; measure again, or with --sharing"
+        )
     if result.doubtful:
         (source, target), more = result.doubtful[0], len(result.doubtful) - 1
         note(
@@ -249,7 +255,7 @@ def paths(
     elif result.stopped:
         found = f" is in {kept or output}" if output is not None else " was printed"
         found += f"; {output} stays as it was" if kept is not None else ""
-        raise GavotteError(result.stopped, hint=f"what was found before{found}")
+        raise GavotteError(result.stopped, hint=f"{_remedy(result.stopped, cost)}what was found before{found}")
     if kept is not None:
         raise GavotteError(
             f"{output} stays as it was: it has paths that did not answer now",
@@ -260,6 +266,12 @@ def paths(
 measure.command(epilog="Example: gavotte measure sharing cloud.npz --hosts lab")(sharing)
 measure.command(epilog="Example: gavotte measure cross vm0 vm1 --hosts lab --max-rate 287mbit")(cross)
 measure.command(epilog="Example: gavotte measure calibrate --hosts lab --paths 12")(calibrate)
+
+
+def _remedy(stopped: str, cost: Cost) -> str:
+    """What to do where a measurement needed more than was said."""
+    budget = f"{math.ceil(cost.max_bytes / 1e9)}GB" if "bytes" in stopped else f"{math.ceil(2 * cost.max_seconds)}s"
+    return f"allow more, e.g. --budget {budget}; " if stopped.startswith("more ") else ""
 
 
 def _written(output: Path, history: History, *, whole: bool) -> Path | None:
@@ -368,6 +380,7 @@ def _document(result: Measurement, method: str, output: Path | None) -> dict[str
         "missing": result.missing,
         "lost": result.lost,
         "shared": [{"link": link, "rate_bps": rate_bps or None} for link, rate_bps in result.shared.items()],
+        "untested": result.untested,
         "doubtful": [list(pair) for pair in result.doubtful],
         "busy": [list(pair) for pair in result.busy],
         "stopped": result.stopped or None,

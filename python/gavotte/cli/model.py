@@ -13,7 +13,7 @@ from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.formats.rates import format_rate
 
 if TYPE_CHECKING:
-    from gavotte.formats.network import Network
+    from gavotte.formats.network import LinkVerdict, Network
     from gavotte.model import Constant, Findings
 
 PICTURES = ("png", "svg", "pdf")
@@ -162,6 +162,14 @@ def _print(network: Network) -> None:
         seen_bps = max(cap_bps or 0.0, verdict.at_least_bps or 0.0 if verdict is not None else 0.0)
         return f"at least {format_rate(seen_bps)}" if seen_bps else "-"
 
+    seen = {f"out of {host.name}": host.egress_bps or 0.0 for host in network.hosts}
+    seen |= {f"into {host.name}": host.ingress_bps or 0.0 for host in network.hosts}
+
+    def least(verdict: LinkVerdict) -> float:
+        """What was seen to cross a link: by experiments, and where it is a host's, by any path of it."""
+        ends = () if verdict.rate_bps else verdict.link.split(", ")
+        return max([verdict.at_least_bps or 0.0, *(seen.get(end, 0.0) for end in ends)])
+
     rows = [
         ["  " * depth + name, cap(f"out of {name}", up_bps), cap(f"into {name}", down_bps), cpus]
         for depth, name, up_bps, down_bps, cpus in _tree(network)
@@ -172,7 +180,7 @@ def _print(network: Network) -> None:
         emit_table(
             ["link", "verdict", "limit", "at least", "evidence"],
             [
-                [v.link, v.verdict, _rate(v.rate_bps), _rate(v.at_least_bps), v.evidence.partition("; ")[0]]
+                [v.link, v.verdict, _rate(v.rate_bps), _rate(least(v)), v.evidence.partition("; ")[0]]
                 for v in network.verdicts
             ],
             words=("verdict", "evidence"),

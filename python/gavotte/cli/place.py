@@ -333,6 +333,8 @@ def place(
     if goal != "time" or answer.price_usd:
         price = f", {answer.price_usd:.4g} USD" if answer.price_usd else ""
         note(f"{counted(len(set(there_all.assignment.values())), 'host')}{price}")
+    if goal == "latency":
+        note(f"latency: {latency_s(net, apps_there, there_all.assignment):.3g} s")
     if gain is not None and gain.worthwhile:
         note(gain.reason)
     if foretold is not None:

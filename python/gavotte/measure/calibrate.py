@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,8 @@ class Calibration(Tabular):
 
     Attributes:
         trains: all kinds tried, cheapest first.
-        best: the cheapest with an error below `GOOD_ERROR`, else the most accurate; None when none answered.
+        best: of those that answered on as many paths as any, the cheapest with an error below `GOOD_ERROR`, else the
+            most accurate; None when none answered.
         paths: paths with a bulk rate to compare with.
         seed: of the choice of paths.
         beside: other runs that moved bytes between the hosts meanwhile: trains and bulk TCP may have met other loads.
@@ -98,7 +99,12 @@ def calibrated(path: str | Path) -> Method:
     Raises:
         FormatError: naming file, field and remedy.
     """
-    best = validate(_Found, parse_json(read_text(path), str(path)), str(path)).best
+    told = parse_json(read_text(path), str(path))
+    if not isinstance(told, dict) or "best" not in told:
+        raise FormatError(
+            str(path), "", "is no calibration", "use a file that `gavotte measure calibrate -o C.json` wrote"
+        )
+    best = validate(_Found, told, str(path)).best
     if best is None:
         raise FormatError(str(path), "best", "is null: no train answered", "calibrate again")
     try:
@@ -133,7 +139,7 @@ def calibrate(
         take_over: as in `measure`.
 
     Raises:
-        GavotteError: for fewer than two hosts.
+        GavotteError: for fewer than two hosts, or trains that agents refuse.
         AgentError: when no path answers.
     """
     names = inventory.names
@@ -144,6 +150,8 @@ def calibrate(
     shapes = sorted(
         ((k, b, p) for k in bursts for b in packets for p in payloads), key=lambda shape: shape[0] * shape[1] * shape[2]
     )
+    for k, b, p in shapes:
+        choreo(bursts=k, packets=b, payload_bytes=p)
     bulk = pb.Probe(bulk=pb.Bulk(seconds=bulk_s, flows=1, congestion="cubic", bin_s=0.0))
     trains = [
         pb.Probe(burst_train=pb.BurstTrain(bursts=k, packets=b, payload_bytes=p, gap_s=BURST_GAP_S))
@@ -173,11 +181,22 @@ def calibrate(
         beside = tuple(fleet.beside())
     if not compared:
         raise AgentError("no path answered with bulk TCP")
-    found = [
+    found = trains_of(errors)
+    return Calibration(trains=found, best=best_of(found), paths=compared, seed=seed, beside=beside)
+
+
+def trains_of(errors: Mapping[tuple[int, int, int], Sequence[float]]) -> list[TrainError]:
+    """How trains of each shape (K, B, P) did, from their errors on the paths that answered."""
+    return [
         TrainError(k, b, p, float(np.mean(seen)) if seen else float("nan"), len(seen), k * b * p)
         for (k, b, p), seen in errors.items()
     ]
-    answered = [train for train in found if train.answered]
+
+
+def best_of(trains: Sequence[TrainError]) -> TrainError | None:
+    """Which train to measure with; see `Calibration`."""
+    # What answers on one path of six is not accurate on the others.
+    most = max(train.answered for train in trains)
+    answered = [train for train in trains if train.answered == most > 0]
     good = [train for train in answered if train.mean_error <= GOOD_ERROR]
-    best = good[0] if good else min(answered, key=lambda train: train.mean_error, default=None)
-    return Calibration(trains=found, best=best, paths=compared, seed=seed, beside=beside)
+    return good[0] if good else min(answered, key=lambda train: train.mean_error, default=None)

@@ -56,6 +56,8 @@ class Sent:
         end_s: the same.
         rate_bps: what it read; NaN = no rate.
         load_bps: what it put on its path at most: its rate, or without one all its bytes over its time.
+        bits: TCP goodput that came in each bin from its start on; empty = not told.
+        bin_s: their width.
     """
 
     pair: Pair
@@ -64,6 +66,8 @@ class Sent:
     end_s: float
     rate_bps: float
     load_bps: float
+    bits: tuple[float, ...] = ()
+    bin_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,7 @@ class _Ends:
 
     def __init__(self, size: int) -> None:
         self.most_bps = [0.0] * size
+        self.alone_bps = [math.inf] * size
         self._times = [0] * size
 
     def take(self, host: int, rate_bps: float) -> None:
@@ -103,6 +108,11 @@ class _Ends:
             self._times[host] = 0
         self._times[host] += rate_bps >= (1 - SAME) * most_bps
         self.most_bps[host] = max(most_bps, rate_bps)
+
+    def take_alone(self, host: int, rate_bps: float) -> None:
+        """Notes one that had nothing beside it on a link that pairs can share."""
+        known_bps = self.alone_bps[host]
+        self.alone_bps[host] = rate_bps if math.isinf(known_bps) else max(known_bps, rate_bps)
 
     def sure(self, host: int) -> bool:
         """Whether that is its own limit: so many partners do not happen to have the same."""
@@ -179,6 +189,14 @@ class Company:
         """Whether a probe may take its time: it shares no links, or its ends are slow."""
         return not self.links(pair) or 0 < self.reached_bps(pair) < BRIEF_ABOVE_BPS
 
+    def tells_ends(self, pair: Pair) -> bool:
+        """Whether it leaves its machine and shares no link of the tree: then only its hosts can limit it."""
+        return not self.links(pair) and self._machine[pair[0]] != self._machine[pair[1]]
+
+    def as_alone(self, pair: Pair, told: Beside) -> bool:
+        """Whether a pair read as much as its source was seen to send with nothing beside it."""
+        return told.rate_bps >= (1 - self._tolerance) * self._out.alone_bps[pair[0]]
+
     def reached_bps(self, pair: Pair) -> float:
         """What both ends of a pair were seen to reach with others; 0 = nothing is known."""
         if self._machine[pair[0]] == self._machine[pair[1]]:
@@ -203,7 +221,11 @@ class Company:
                 self._into.take(target, probe.rate_bps)
             for link in (*self.links(probe.pair), EVERYTHING):
                 on[link, probe.round].append(probe)
-        return {probe.pair: self._beside(probe, on) for probe in sent}
+        told = {probe.pair: self._beside(probe, on) for probe in sent}
+        for pair, beside in told.items():
+            if beside.rate_bps > 0 and not beside.links and self._machine[pair[0]] != self._machine[pair[1]]:
+                self._out.take_alone(pair[0], beside.rate_bps)
+        return told
 
     def _beside(self, probe: Sent, on: Mapping[tuple[str, int], list[Sent]]) -> Beside:
         def others(link: str) -> list[Sent]:

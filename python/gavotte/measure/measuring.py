@@ -40,6 +40,7 @@ class Measurement(Tabular):
         beside: other runs that moved bytes between the hosts meanwhile: rates may be lower for it.
         newest: all that is known of each path of the last snapshot, by host indices.
         shared: links found to carry less together than the paths across them do alone, with what they carry, bit/s.
+        untested: links that pairs may share of which nothing is known, for its pairs did not send at the same time.
         doubtful: (source, target) whose rates may be low for other probes beside them, since a limit left no time or
             bytes to measure them alone.
         busy: (source, target) that others fill, so that no train found a steady rate: TCP's share beside them is told.
@@ -59,6 +60,7 @@ class Measurement(Tabular):
     beside: list[Neighbour] = field(default_factory=list)
     newest: dict[Pair, PathResult] = field(default_factory=dict)
     shared: dict[str, float] = field(default_factory=dict)
+    untested: list[str] = field(default_factory=list)
     doubtful: list[tuple[str, str]] = field(default_factory=list)
     busy: list[tuple[str, str]] = field(default_factory=list)
     stopped: str = ""
@@ -167,6 +169,7 @@ def measure(
             beside=fleet.beside(),
             newest={(i, j): path for (number, i, j), path in results.paths.items() if number == results.count - 1},
             shared=underway.shared(),
+            untested=sorted(underway.untested),
             doubtful=[(inventory.names[i], inventory.names[j]) for i, j in underway.doubtful],
             busy=[(inventory.names[i], inventory.names[j]) for i, j in underway.busy],
             stopped=underway.stopped,

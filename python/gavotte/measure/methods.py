@@ -36,6 +36,7 @@ TRAIN_FILL_BYTES = 256 << 10
 TRAIN_BYTES = 64_000_000
 """Most bytes of a gated train: empties a bucket of 60 MB. Seen: 1 to 10 MB up to 1 Gbit/s without a deep bucket."""
 TRAIN_MAX_S = 1.0
+TRAIN_BIN_S = 0.01
 TRAIN_BRIEF_S = 0.2
 """Enough from 5 Mbit/s on; without an end, trains that share a full link would send for all their time."""
 
@@ -135,6 +136,24 @@ class Method:
         if self.name == "train":
             probe.gated_train.max_seconds = TRAIN_BRIEF_S
         return probe
+
+    def paused(self, probe: pb.Probe, pause_s: float, max_s: float = 0.0) -> pb.Probe:
+        """The same probe, as a train so late that all of its round have connected before one starts.
+
+        Args:
+            probe: of this method.
+            pause_s: from the beginning of its round.
+            max_s: how long it may take then; 0 = as before.
+        """
+        if self.name != "train":
+            return probe
+        paused = pb.Probe()
+        paused.CopyFrom(probe)
+        paused.gated_train.pause_s = pause_s
+        # Next to nothing, but held trains tell what arrived when.
+        paused.gated_train.hold_s = TRAIN_BIN_S
+        paused.gated_train.max_seconds = max_s or probe.gated_train.max_seconds
+        return paused
 
     def capped(self, most_bytes: int) -> Method:
         """The same, with trains of at most so many bytes; what sends a fixed amount stays as it is."""

@@ -17,6 +17,7 @@ from gavotte.formats.network import Network
 from gavotte.measure.company import Company
 from gavotte.measure.cost import EXCEEDED, Cost, CostLimits, Most
 from gavotte.measure.methods import ASSUMED_RATE_BPS, METHODS, SETUP_S, TRAIN_FILL_BYTES, Method
+from gavotte.measure.opening import PAUSE_S, Opening, opening
 from gavotte.measure.rounds import Links, apart, directed_rounds, packed
 from gavotte.measure.shared_links import crossed, groups_of, shared_links, untold
 from gavotte.measure.sharing.carrier import LONG_HOLD_S, TRAIN_HOLD_S, TRAIN_MORE, TRAIN_PAUSE_S
@@ -115,7 +116,12 @@ class MeasurementPlan:
         return packed((pair for pair in wanted if pair not in done), self.links)
 
     def schedule(
-        self, rounds: Iterable[Iterable[Pair]], *, brief: Collection[Pair] = (), share: pb.Probe | None = None
+        self,
+        rounds: Iterable[Iterable[Pair]],
+        *,
+        brief: Collection[Pair] = (),
+        share: pb.Probe | None = None,
+        start: tuple[float, float] | None = None,
     ) -> Schedule:
         """Rounds as agents are told of them.
 
@@ -123,8 +129,12 @@ class MeasurementPlan:
             rounds: of (source, target).
             brief: pairs that are measured again, alone, where company disturbs them.
             share: what is sent instead, where the method cannot tell anything.
+            start: for trains that are to go together, how long after their round's beginning they start, and how long
+                those in `brief` may take, in seconds.
         """
         usual, short = share or self.method.probe, share or self.method.brief
+        if start is not None:
+            usual, short = self.method.paused(usual, start[0]), self.method.paused(short, *start)
         return [
             [Step(self.names[i], self.names[j], short if (i, j) in brief else usual) for i, j in pairs]
             for pairs in rounds
@@ -146,22 +156,45 @@ class MeasurementPlan:
         return SCHEDULE_S + (size - 1 + size % 2) * SETUP_S if size > 2 else 0.0
 
     @cached_property
+    def _company(self) -> Company:
+        """What pairs share by the groups that are known."""
+        groups, size = self.groups or (), range(len(self.names))
+        links = {(i, j): crossed(groups, (i, j)) for i in size for j in size if i != j} if groups else {}
+        return Company(len(self.names), links, tolerance=self.method.tolerance)
+
+    @cached_property
+    def _opening(self) -> Opening | None:
+        """How the first snapshot begins; None where no links are to be tested, or nothing is known of any."""
+        if self.links or self.groups is None or len(frozenset().union(*self.groups)) < 2:
+            return None
+        return opening(self.first, self._company)
+
+    @cached_property
     def _tested(self) -> tuple[int, int]:
-        """Probes of the test for shared links at most, and their rounds: nearly one by one where nothing is known."""
-        if self.links or (self.groups is not None and len(frozenset().union(*self.groups)) < 2):
+        """Probes of the test for shared links at most, and the rounds that it adds: many where nothing is known."""
+        if self.links:
             return 0, 0
-        head = self.first[:TESTED_ROUNDS]
         if self.groups is None:
-            probes = sum(len(pairs) for pairs in head if len(pairs) > 1)
+            probes = sum(len(pairs) for pairs in self.first[:TESTED_ROUNDS] if len(pairs) > 1)
             return probes, probes
-        probes = rounds = 0
-        for pairs in head:
-            links = {way: crossed(self.groups, way) for pair in pairs for way in (pair, pair[::-1])}
-            beside = Counter(link for pair in pairs for link in {*links[pair], *links[pair[::-1]]})
-            again = [p for p in pairs if any(beside[link] > 1 for link in {*links[p], *links[p[::-1]]})]
-            probes += len(again)
-            rounds += len(Company(len(self.names), links, tolerance=self.method.tolerance).apart(again, {}))
-        return probes, rounds
+        if self._opening is None:
+            return 0, 0
+        first = self._opening
+        again = [pair for pairs in first.tests for pair in pairs if not self._as_alone(pair)]
+        laid = len(first.ends) + len(first.tests) + len(first.rest) - len(self.first)
+        return len(again), len(self._company.apart(again, {})) + laid
+
+    def _as_alone(self, pair: Pair) -> bool:
+        """Whether a pair is known to carry what its source sends at most: then it lost nothing beside others."""
+        rate_bps = self.rates.get(pair)
+        return rate_bps is not None and rate_bps >= (1 - self.method.tolerance) * self._most_bps[pair[0]]
+
+    @cached_property
+    def _most_bps(self) -> dict[int, float]:
+        found: dict[int, float] = {}
+        for (source, _), rate_bps in self.rates.items():
+            found[source] = max(found.get(source, 0.0), rate_bps)
+        return found
 
     def _filling(self, rate_bps: float) -> tuple[float, float]:
         """Bytes and seconds of the experiments on links that may be limited, of which nothing is told."""
@@ -184,6 +217,8 @@ class MeasurementPlan:
         first_s = sum(max(costs[pair][1] for pair in pairs) for pairs in self.first)
         each_s = first_s / len(self.first)
         seconds = filled_s + (self.rounds_in_all + twice_rounds) * each_s + self._handed_out * SCHEDULE_S + self._look_s
+        if self._opening is not None and self.method.name == "train":
+            seconds += len(self._opening.tests) * PAUSE_S
         seconds = max(seconds, (self.count - 1) * self.every_s + seconds / self.count)
         return Cost(
             bytes=size,
@@ -205,6 +240,12 @@ class MeasurementPlan:
             bytes=EXCEEDED * cost.bytes if limits.bytes is None else limits.bytes,
             seconds=EXCEEDED * cost.max_seconds if limits.seconds is None else limits.seconds,
         )
+
+    def more(self, most: Most, bytes_per_path: float) -> Most:
+        """The same where the first paths took more than those of 1 Gbit/s do, within what was said to be the most."""
+        cost = self.cost()
+        size = min(cost.max_bytes, EXCEEDED * bytes_per_path * cost.max_bytes / self.method.bytes_per_path)
+        return replace(most, bytes=max(most.bytes, size))
 
     def within(self, limits: CostLimits) -> MeasurementPlan:
         """The same with trains so short that an admitted budget suffices for all of them.

@@ -6,29 +6,29 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from gavotte.agents import Fleet
-from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.losses import Losses
-from gavotte.agents.schedule import OUT_OF_TOUCH, Answer, carry_out
+from gavotte.agents.schedule import OUT_OF_TOUCH, carry_out
 from gavotte.errors import AgentError
 from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats, History
-from gavotte.formats.rates import MAX_RATE_BPS
 from gavotte.measure.again import changed
+from gavotte.measure.answers import read, sent_as
 from gavotte.measure.busy import Busy
 from gavotte.measure.company import EVERYTHING, Beside, Company, Sent
 from gavotte.measure.cost import CostLimits
 from gavotte.measure.journal import Journal
-from gavotte.measure.methods import Reading, refused
-from gavotte.measure.planning import AHEAD, MOST_AHEAD, TESTED_ROUNDS, MeasurementPlan
+from gavotte.measure.methods import TRAIN_BRIEF_S
+from gavotte.measure.opening import FULL, PAUSE_S, STRETCHED, Opening, opening
+from gavotte.measure.planning import AHEAD, MOST_AHEAD, MeasurementPlan
 from gavotte.measure.results import PathResult, Results, path_result
 from gavotte.measure.rounds import packed
-from gavotte.measure.sharing.carrier import FleetCarrier
-from gavotte.measure.sharing.crowding import Crowding
+from gavotte.measure.sharing.carrier import TRAIN_HOLD_S, FleetCarrier
+from gavotte.measure.sharing.crowding import FEWEST, Crowding
 from gavotte.measure.sharing.paths import path_lengths
 from gavotte.terms import Pair, Progress
 from gavotte.terms.hierarchy import hierarchy_of
@@ -55,6 +55,7 @@ class Underway:
         bytes_sent: payload.
         doubtful: pairs of the last snapshot that a limit kept from being measured alone.
         busy: pairs of the last snapshot of which only TCP's share beside others' traffic is told.
+        untested: links that pairs may share of which nothing is known, with the pairs that were to cross them together.
         stopped: why it ended early; empty = it did not.
     """
 
@@ -89,17 +90,22 @@ class Underway:
         self._ends_s: dict[tuple[str, str], float] = {}
         self._company = Company(len(plan.names), plan.links, tolerance=plan.method.tolerance)
         self._busy = Busy(plan.method)
+        self._opening: Opening | None = None
         self._crowding: Crowding | None = None
         self._carrier: FleetCarrier | None = None
         self._most = plan.most(limits)
+        # Of hosts that no Network knows, the first rounds tell what the others will cost.
+        self._guessed = limits.bytes is None and not plan.rates
         self._sent: Counter[str] = Counter()
         self._cut: set[frozenset[int]] = set()
+        self._largest_bytes = 0
         self._share = plan.budget(limits).max_bytes if limits.bytes is not None else 0
         self.again = 0
         self.seconds = 0.0
         self.bytes_sent = 0
         self.doubtful: list[Pair] = []
         self.busy: list[Pair] = []
+        self.untested: dict[str, list[Pair]] = {}
         self.stopped = ""
 
     def run(self, *, again: bool, enough: Callable[[History], bool] | None) -> None:
@@ -170,8 +176,11 @@ class Underway:
         }
 
     def evidence(self) -> tuple[Evidence, ...]:
-        """What the experiments on shared links told."""
-        return () if self._crowding is None else self._crowding.records(self._rates())
+        """What the experiments on shared links told, and where there is nothing to tell."""
+        if self._crowding is None:
+            return ()
+        rate = self._rates()
+        return (*self._crowding.records(rate), *(self._crowding.untold(*each, rate) for each in self.untested.items()))
 
     def _rates(self) -> Floats:
         """(N, N) bit/s, the last of each path; NaN = none."""
@@ -204,12 +213,7 @@ class Underway:
         looked: Counter[Pair] = Counter()
         self._busy, self.busy = Busy(self._plan.method), []
         if self._crowding is None and len(self._here()) > 2 and todo and self._look() and not self._plan.links:
-            # Whether links are shared shows at once where some pairs go together and then one by one.
-            head, todo = todo[:TESTED_ROUNDS], todo[TESTED_ROUNDS:]
-            for pairs in head:
-                readings |= self._probe([pairs], number)
-            beside = [pair for pairs in head for pair in pairs if pair in readings and readings[pair].links]
-            self._once_more(beside, readings, looked, number)
+            todo = self._open(todo, readings, looked, number)
         if self._company.found:
             todo = self._company.rounds(todo)
         ahead, most = AHEAD, max(AHEAD, math.ceil(MOST_AHEAD * len(todo)))
@@ -224,7 +228,8 @@ class Underway:
                 left = ([pair for pair in pairs if not self._busy.hopeless(self._links(pair))] for pairs in todo)
                 todo = [pairs for pairs in left if pairs]
         while not self.stopped and (pairs := self._doubts(number, readings, looked)):
-            self._once_more(pairs, readings, looked, number)
+            if not self._once_more(pairs, readings, looked, number):
+                break
         if self._busy.now:
             self._take_shares(number)
             return
@@ -234,6 +239,44 @@ class Underway:
             )
         self.doubtful = [pair for pair, told in readings.items() if self._company.doubtful(pair, told)]
         self._confirm()
+
+    def _open(
+        self, todo: list[list[Pair]], readings: dict[Pair, Beside], looked: Counter[Pair], number: int
+    ) -> list[list[Pair]]:
+        """Whether links are shared shows at once where pairs cross them together, and then one by one.
+
+        Returns:
+            the rounds that are left.
+        """
+        first = self._opening = opening(todo, self._company)
+        readings |= self._probe(first.ends, number)
+        beside: list[Pair] = []
+        for pairs in first.tests:
+            if self.stopped:
+                break
+            sent = self._carry_out([pairs], number, alone=False, together=True)
+            first.take(sent)
+            readings |= (told := self._company.take(sent))
+            beside += [pair for pair in told if told[pair].links and not self._company.as_alone(pair, told[pair])]
+            self._check()
+        self._once_more(beside, readings, looked, number, full=FULL)
+        return first.rest
+
+    def _test_again(self) -> None:
+        """Fills links of which the first rounds told nothing, each by itself and for longer."""
+        while self._opening is not None and self._crowding is not None:
+            untested = self._opening.untested(self._rates(), self._plan.method)
+            self.untested = {
+                link: pairs
+                for link, pairs in untested.items()
+                if link not in self._company.full and not self._crowding.free(link)
+            }
+            todo = self._crowding.left(self.untested)
+            if not todo or self.stopped or self._share or self._plan.only is not None:
+                return
+            self._check()
+            if not self._fill(dict.fromkeys(todo, math.inf), sure=True):
+                return
 
     def _take_shares(self, number: int) -> None:
         """Tells what TCP gets beside others' traffic on all paths that have no rate yet."""
@@ -280,12 +323,23 @@ class Underway:
         return doubts
 
     def _once_more(
-        self, pairs: Sequence[Pair], readings: dict[Pair, Beside], looked: Counter[Pair], number: int
-    ) -> None:
-        """Measures pairs again with nothing beside them, and learns from how they differ."""
+        self,
+        pairs: Sequence[Pair],
+        readings: dict[Pair, Beside],
+        looked: Counter[Pair],
+        number: int,
+        *,
+        full: float = 1.0,
+    ) -> bool:
+        """Measures pairs again with nothing beside them, and learns from how they differ; returns whether it could.
+
+        A link where somebody lost is taken to carry `full` of what was on it.
+        """
         pairs = [pair for pair in pairs if self._affords(pair)]
+        # Paths without any answer come first.
+        pairs = pairs[: max(0, int(self._spare_bytes() / max(self._each_bytes, 1)))]
         if not pairs:
-            return
+            return False
         logger.info("snapshot %d: measures %d paths once more, apart", number, len(pairs))
         self._rejoin()
         self.again += len(pairs)
@@ -294,7 +348,7 @@ class Underway:
         looked.update(pairs)
         for lone in self._company.apart(pairs, readings):
             if self._busy.now:
-                return
+                return True
             for pair, told in self._probe([lone], number, alone=True).items():
                 if pair in readings:
                     blamed |= self._company.compare(readings[pair], told.rate_bps)
@@ -302,43 +356,64 @@ class Underway:
                     # Whatever else was sent meanwhile, no link was shared.
                     readings[pair] = Beside(told.rate_bps)
         if blamed:
-            self._fill(blamed)
+            self._fill({link: full * load_bps for link, load_bps in blamed.items()})
+        return True
+
+    @property
+    def _each_bytes(self) -> float:
+        """What a path takes: as they did so far, or where nothing was known before as the largest did."""
+        return self.bytes_sent / max(self._done, 1) if self._plan.rates else self._largest_bytes
+
+    def _spare_bytes(self) -> float:
+        """What may be sent beside the paths that are left."""
+        return self._most.bytes - self.bytes_sent - self._each_bytes * max(0, self._total - self._done)
 
     def _affords(self, pair: Pair) -> bool:
         """Whether the source's share of a byte limit suffices for another probe."""
         name = self._plan.names[pair[0]]
         return not self._share or self._sent[name] + self._plan.method.bytes_per_path <= self._share
 
-    def _fill(self, links: Mapping[str, float]) -> None:
+    def _fill(self, links: Mapping[str, float], *, sure: bool = False) -> bool:
         """Finds what links carry, and so how many pairs they have room for.
+
+        Returns:
+            whether that was tried: not where the paths that are left would then cost more than was said.
 
         Args:
             links: with what was on them when somebody lost, bit/s.
+            sure: where it stays unknown whether a link is shared, it is not taken to be.
         """
         if self._crowding is None or self._carrier is None or self.stopped or self._share:
-            return
+            return False
         rate = self._rates()
         if not np.isfinite(rate).any():
-            return
+            return False
         usual = float(np.nanmedian(rate))
+        if len(links) * FEWEST * usual / 8 * TRAIN_HOLD_S > self._spare_bytes():
+            return False
         for i, j in np.argwhere(np.isnan(rate)):
             rate[i, j] = self._company.reached_bps((int(i), int(j))) or usual
         np.fill_diagonal(rate, np.nan)
         before = self._carrier.bytes_sent
         for link, record in self._crowding.fill(links, rate, self._here()).items():
+            if sure and record.verdict == "unknown":
+                continue
             self._company.settle(link, record.sum_bps, shared=record.verdict != "independent")
         self.bytes_sent += self._carrier.bytes_sent - before
+        return True
 
     def _confirm(self) -> None:
         """Fills each full link until two sums agree, and others once: an oversubscribed rack is seldom the only one."""
         if not self._share and not self.stopped and (others := self._company.untested()):
             self._fill(others)
+        self._test_again()
         while self._crowding is not None and not self.stopped:
             todo = self._crowding.unsettled(self._company.full)
             if not todo or self._share:
                 return
             self._check()
-            self._fill(todo)
+            if not self._fill(todo):
+                return
 
     def _check(self) -> None:
         """Ends the measurement where it would cost far more than was said."""
@@ -364,18 +439,26 @@ class Underway:
             told |= self._company.take(self._carry_out(part, number, alone=alone))
         return told
 
-    def _carry_out(self, rounds: list[list[Pair]], number: int, *, alone: bool, share: bool = False) -> list[Sent]:
+    def _carry_out(
+        self, rounds: list[list[Pair]], number: int, *, alone: bool, share: bool = False, together: bool = False
+    ) -> list[Sent]:
         began_s = time.monotonic()
         # A schedule with a host that is gone would wait for it anew.
         gone = {self._index[name] for name in (self._fleet.lost | self._fleet.missing) if name in self._index}
         rounds = [left for pairs in rounds if (left := [pair for pair in pairs if gone.isdisjoint(pair)])]
         brief = {pair for pairs in rounds for pair in pairs if not (alone or self._company.patient(pair))}
-        schedule = self._plan.schedule(rounds, brief=brief, share=self._busy.probe if share else None)
+        schedule = self._plan.schedule(
+            rounds,
+            brief=brief,
+            share=self._busy.probe if share else None,
+            start=self._start(rounds) if together else None,
+        )
         sent: list[Sent] = []
         for answer in carry_out(self._fleet, schedule, round_s=self._plan.round_s, losses=self._losses):
             self.bytes_sent += answer.bytes_sent
             self._sent[answer.source] += answer.bytes_sent
-            reading = self._read(answer)
+            self._largest_bytes = max(self._largest_bytes, answer.bytes_sent)
+            reading = read(answer, self._plan.method, self._busy)
             result = PathResult(reading)
             pair = self._index[answer.source], self._index[answer.target]
             if answer.failure in OUT_OF_TOUCH:
@@ -386,22 +469,18 @@ class Underway:
                     self._busy.take(reply.gated_train, self._links(pair), alone=alone)
                 idle_s = self._idle_s(answer.source, answer.target, began_s + reply.started_s, reply.seconds)
                 result = path_result(reading, reply, idle_s)
-                sent.append(_sent(pair, answer.round, reply, reading))
+                sent.append(sent_as(pair, answer.round, reply, reading))
             self._take(number, *pair, result)
+        if self._guessed and sent:
+            self._guessed = False
+            self._most = self._plan.more(self._most, self.bytes_sent / len(sent))
         return sent
 
-    def _read(self, answer: Answer) -> Reading:
-        if answer.reply is None or answer.error:
-            return refused(answer.error, answer.failure)
-        try:
-            reading = self._busy.read(answer.reply) or self._plan.method.read(answer.reply)
-        except (ArithmeticError, ValueError) as error:
-            # Numbers that can be, but not together.
-            return refused(f"what its agent says makes no sense ({error})")
-        # NaN is in no range.
-        if not reading.refusal and not 0 < reading.goodput_bps <= MAX_RATE_BPS:
-            return refused("no rate could be told")
-        return reading
+    def _start(self, rounds: Iterable[Iterable[Pair]]) -> tuple[float, float]:
+        """When trains that go together start, and how long they may take: those that share a full link find no end."""
+        reached = [self._company.reached_bps(pair) for pairs in rounds for pair in pairs]
+        usual_s = max((self._plan.method.typical(bps)[1] if bps > 0 else TRAIN_BRIEF_S for bps in reached), default=0.0)
+        return PAUSE_S, min(TRAIN_BRIEF_S, STRETCHED * usual_s)
 
     def _idle_s(self, source: str, target: str, start_s: float, seconds: float) -> float:
         """How long both ends had been idle before a probe: so long could a token bucket fill."""
@@ -417,11 +496,3 @@ class Underway:
         self._done += 1
         if self._progress is not None:
             self._progress(self._done, self._total)
-
-
-def _sent(pair: Pair, number: int, reply: pb.ProbeReply, reading: Reading) -> Sent:
-    end_s = reply.started_s + reply.seconds
-    # A probe's time has in it the wait for its peer.
-    busy_s = max([reply.gated_train.seconds, *(flow.seconds for flow in reply.bulk.flows)]) or reply.seconds
-    load_bps = 8 * reply.bytes_sent / max(busy_s, 1e-3) if reading.refusal else reading.goodput_bps
-    return Sent(pair, number, max(reply.started_s, end_s - busy_s), end_s, reading.goodput_bps, load_bps)

@@ -18,7 +18,7 @@ from gavotte.model.estimators import ESTIMATORS
 from gavotte.model.filling import Filled, filled, filled_series
 from gavotte.model.intervals import lower_bps
 from gavotte.model.moved import Cut
-from gavotte.model.topology import structure_of
+from gavotte.model.topology import Structure, structure_of
 from gavotte.terms.hierarchy import hierarchy_of
 
 METHODS: tuple[str, ...] = ("auto", *ESTIMATORS)
@@ -210,7 +210,12 @@ def model(
         groups=list(structure.groups),
         sharing=(structure.sharing or "hose") if sharing == "auto" else sharing,
         verdicts=list(structure.verdicts) if history.evidence else [],
-        notes=[*hierarchy.notes, *_guessed(found, int(never.sum()) - hierarchy.size), *_earlier(found)],
+        notes=[
+            *hierarchy.notes,
+            *_guessed(found, int(never.sum()) - hierarchy.size),
+            *_earlier(found),
+            *_failed(structure),
+        ],
         rate_low_bps=_nullable(rate_low_bps),
         excess=_nullable(excess) if (excess > 0).any() else [],
         band=found.band,
@@ -253,6 +258,16 @@ def _guessed(constant: Constant, count: int) -> list[str]:
     if count > 1:
         what = f"{count} pairs were never measured; their rates are guessed from their hosts' others"
     return [f"{what}, in the median {off} off"]
+
+
+def _failed(structure: Structure) -> list[str]:
+    if not structure.failed:
+        return []
+    link, more = structure.failed[0], len(structure.failed) - 1
+    return [
+        f"whether hosts share {link}{f' and {more} more' * (more > 0)} is not known, and it is taken to be free; "
+        "measure again, or with --sharing"
+    ]
 
 
 def _earlier(constant: Constant) -> list[str]:

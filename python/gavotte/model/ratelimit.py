@@ -54,6 +54,7 @@ class LinkFinding:
         at_least_bps: most that was seen to cross it.
         experiments: those that say so.
         reason: for `unknown`.
+        failed: whether it was to be tested, and no experiment told anything.
     """
 
     link: int
@@ -62,11 +63,12 @@ class LinkFinding:
     at_least_bps: float = 0.0
     experiments: list[Evidence] = field(default_factory=list)
     reason: str = NOT_TESTED
+    failed: bool = False
 
     @property
     def tested(self) -> bool:
         """Whether any experiment tells something of it."""
-        return self.finding != "unknown" or self.reason != NOT_TESTED
+        return not self.failed and (self.finding != "unknown" or self.reason != NOT_TESTED)
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,12 @@ def find_limits(hierarchy: Hierarchy, records: Sequence[Evidence]) -> list[LinkF
     for finding in findings:
         if finding.finding == "unknown":
             _settle(hierarchy, finding, experiments, findings)
+    failed = {record.subject: record.reason for record in records if record.sum_bps <= 0}
+    for finding in findings:
+        label = hierarchy.label(finding.link)
+        if finding.finding == "unknown" and label in failed:
+            finding.failed = True
+            finding.reason = failed[label] if finding.reason == NOT_TESTED else finding.reason
     return findings
 
 

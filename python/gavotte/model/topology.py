@@ -34,6 +34,7 @@ class Structure:
         groups: racks and what is above them, and machines whose NIC limits.
         sharing: which links transfers load; None = the experiments do not tell.
         verdicts: one for each link of the hierarchy.
+        failed: links that were to be tested, of which no experiment told anything.
     """
 
     egress_bps: tuple[float | None, ...]
@@ -43,6 +44,7 @@ class Structure:
     groups: tuple[Group, ...]
     sharing: Sharing | None
     verdicts: tuple[LinkVerdict, ...]
+    failed: tuple[str, ...] = ()
 
 
 def structure_of(hierarchy: Hierarchy, evidence: Sequence[Evidence]) -> Structure:
@@ -85,6 +87,7 @@ def structure_of(hierarchy: Hierarchy, evidence: Sequence[Evidence]) -> Structur
         groups=groups,
         sharing=_sharing(hierarchy, findings),
         verdicts=tuple(_verdict(hierarchy, finding) for finding in findings),
+        failed=tuple(hierarchy.label(finding.link) for finding in findings if finding.failed),
     )
 
 

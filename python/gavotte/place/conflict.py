@@ -13,6 +13,7 @@ from itertools import combinations, pairwise
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
+from gavotte.formats.counting import counted
 from gavotte.formats.network import Network
 from gavotte.formats.rates import format_bytes, format_rate
 from gavotte.place.columns import NO_LIMITS, PlacementLimits, Quota, build_instance, prices
@@ -46,7 +47,8 @@ def check_sums(network: Network, apps: Sequence[App], running: Sequence[Running]
     # A single task that fits no host is named by itself.
     if need > room * (1 + 1e-9) and max(task.cpus for task in tasks) <= max(host.cpus for host in network.hosts):
         raise InfeasibleError(
-            f"no placement exists: {len(tasks)} tasks need {need:g} cpus and {len(network.hosts)} hosts have {room:g}",
+            f"no placement exists: {len(tasks)} tasks need {need:g} cpus and "
+            f"{counted(len(network.hosts), 'host')} have {room:g}",
             hint="add hosts, or lower `cpus` of the tasks",
         )
     for what, taken in (("memory", memory_bytes), ("storage", storage_bytes)):
@@ -57,7 +59,7 @@ def check_sums(network: Network, apps: Sequence[App], running: Sequence[Running]
         if need > sum(offered) - sum(taken) and all(offered):
             raise InfeasibleError(
                 f"no placement exists: {len(tasks)} tasks need {format_bytes(need)} of {what} and "
-                f"{len(network.hosts)} hosts have {format_bytes(sum(offered) - sum(taken))}",
+                f"{counted(len(network.hosts), 'host')} have {format_bytes(sum(offered) - sum(taken))}",
                 hint=f"add hosts, or lower `{key}` of the tasks",
             )
 
@@ -283,8 +285,8 @@ def _told(network: Network, apps: Sequence[App], names: Sequence[str]) -> Infeas
     needs = f"{sum(keys[name].cpus for name in tasks):g} cpus"
     for what in ("memory", "storage"):
         size = sum(getattr(keys[name], f"{what}_bytes") for name in tasks)
-        needs += f" and {size} bytes of {what}" if size else ""
-    offers = f"{len(network.hosts)} hosts with {sum(host.cpus for host in network.hosts):g} cpus"
+        needs += f" and {format_bytes(size)} of {what}" if size else ""
+    offers = f"{counted(len(network.hosts), 'host')} with {sum(host.cpus for host in network.hosts):g} cpus"
     if len(tasks) == 1:
         return InfeasibleError(
             f"no placement exists: {tasks[0]} needs {needs}, more than any host has free",

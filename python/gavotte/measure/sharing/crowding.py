@@ -16,12 +16,15 @@ from gavotte.measure.sharing.carrier import Carrier
 from gavotte.measure.sharing.experiments import AGREE
 from gavotte.measure.sharing.overlap import MIN_OVERLAP_S, Together, evidence, together
 from gavotte.measure.sharing.trials import WAYS, Trial, choose, rounds_of
+from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
 
 CONFIRMED = 2
 """Sums that must agree: what disturbs an experiment lowers its sum."""
 
 ATTEMPTS = 4
+
+APART = "its pairs did not send at the same time"
 
 FEWEST = 2
 OVERFULL = 1.4
@@ -49,6 +52,7 @@ class Crowding:
         self._found: defaultdict[int, list[tuple[Trial, Together, float]]] = defaultdict(list)
         self._lost: defaultdict[int, list[float]] = defaultdict(list)
         self._tried: defaultdict[int, int] = defaultdict(int)
+        self._free: set[int] = set()
 
     def fill(self, labels: Mapping[str, float], rate: Floats, hosts: Collection[int]) -> dict[str, Evidence]:
         """Lets so many pairs cross each of some links as fill it, and more where that does not.
@@ -80,6 +84,7 @@ class Crowding:
                     cut.update({link} if len(trials[-1].pairs) < len(whole.pairs) else ())
             records = self._run(trials, rate)
             found |= {self._tree.label(link): record for link, record in records.items()}
+            self._free |= {link for link, each in records.items() if each.verdict == "independent"} - cut
             # So few pairs did not fill it.
             todo = {
                 link: 2 * OVERFULL * record.sum_bps
@@ -110,6 +115,37 @@ class Crowding:
     def knows(self, label: str) -> bool:
         """Whether it is a link of the tree."""
         return label in self._link
+
+    def free(self, label: str) -> bool:
+        """Whether as many pairs as can cross a link were found not to fill it."""
+        link = self._link.get(label)
+        return link is not None and link in self._free
+
+    def left(self, labels: Iterable[str]) -> list[str]:
+        """Those that may be tried again."""
+        return [label for label in labels if label in self._link and self._tried[self._link[label]] < ATTEMPTS]
+
+    def untold(self, label: str, pairs: Sequence[Pair], rate: Floats) -> Evidence:
+        """Writes down that nothing is known of a link.
+
+        Args:
+            label: of the link.
+            pairs: that were to cross it together.
+            rate: (N, N) bit/s; NaN = unknown.
+        """
+        return Evidence(
+            subject=label,
+            pairs=[(self._tree.names[s], self._tree.names[t]) for s, t in pairs],
+            alone_bps=[float(np.nan_to_num(rate[pair])) for pair in pairs],
+            together_bps=[0.0] * len(pairs),
+            sum_bps=0.0,
+            low_bps=0.0,
+            high_bps=0.0,
+            overlap_s=0.0,
+            time_s=time.time(),
+            verdict="unknown",
+            reason=APART,
+        )
 
     def unsettled(self, labels: Iterable[str]) -> dict[str, float]:
         """Links whose limit no two experiments agree on yet, and that may be tried again, with what they carried."""

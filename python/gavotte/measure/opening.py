@@ -1,0 +1,226 @@
+"""How a measurement begins: so that each link that pairs may share is crossed by as many of them at once as can.
+
+Rounds in random order need not do that: of four hosts in two racks, the only two pairs of a round may always go
+opposite ways. And where they do meet, a link that the first of them fills holds the handshake of the second up until
+the first is done. Both then read what they carry alone, and nothing tells that they share a link.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gavotte.formats.history import Floats
+from gavotte.measure.company import Company, Sent
+from gavotte.measure.methods import Method
+from gavotte.measure.rounds import packed
+from gavotte.measure.sharing.overlap import Series
+from gavotte.terms import Pair
+
+PAUSE_S = 0.05
+"""Trains of these rounds start so long after their round's beginning: connecting takes 3 to 15 ms, 80 were seen behind
+a full link."""
+
+FULL = 1 / 3
+"""Where as many pairs as can cross a link lose, it is first filled by those that want this share of what was on it."""
+
+STRETCHED = 1.5
+"""They end after so many times their usual time."""
+
+MET = 0.65
+"""Two pairs went together if each did for this share of its time; of trains alone, one took 1.4 times as long as
+another. Who waited for the other, or was starved by it, goes on after it."""
+
+CAME = 0.8
+"""Trains that lose nothing were seen to bring 0.9 of their rates, in bins of 10 ms."""
+
+ENOUGH = 0.75
+"""A link is tested when this share of the pairs that were to cross it did so together, at least two."""
+
+
+_Ways = Mapping[frozenset[str], list[Pair]]
+"""Pairs that cross a link by all links that they cross."""
+
+
+@dataclass
+class Opening:
+    """The first rounds of a measurement.
+
+    Attributes:
+        ends: rounds that tell what hosts reach; their pairs share no link.
+        tests: rounds whose pairs cross links together.
+        rest: all others.
+        aims: links to the pairs of the test round that most of theirs are in.
+    """
+
+    ends: list[list[Pair]]
+    tests: list[list[Pair]]
+    rest: list[list[Pair]]
+    aims: dict[str, list[Pair]]
+    _sent: list[dict[Pair, Sent]] = field(default_factory=list)
+
+    def take(self, sent: Iterable[Sent]) -> None:
+        """Notes what the probes of one test round read, and when."""
+        self._sent.append({probe.pair: probe for probe in sent})
+
+    def untested(self, rate: Floats, method: Method) -> dict[str, list[Pair]]:
+        """Links that too few pairs crossed together, or where some fell short.
+
+        Args:
+            rate: (N, N) bit/s, what pairs carry alone; NaN = unknown.
+            method: that paths are measured by.
+
+        Returns:
+            with the pairs that were to cross them.
+        """
+        return {
+            link: pairs
+            for link, pairs in self.aims.items()
+            if max((_met(sent, pairs, rate, method) for sent in self._sent), default=0)
+            < max(2, math.ceil(ENOUGH * len(pairs)))
+        }
+
+
+def opening(rounds: Sequence[Sequence[Pair]], company: Company) -> Opening:
+    """Chooses what goes first.
+
+    Args:
+        rounds: all that is to be measured.
+        company: what is known of links.
+    """
+    pairs = [pair for each in rounds for pair in each]
+    by_link: dict[str, _Ways] = defaultdict(lambda: defaultdict(list))
+    for pair in pairs:
+        for link in (links := company.links(pair)):
+            by_link[link][links].append(pair)
+    tests: list[list[Pair]] = []
+    aims: dict[str, list[Pair]] = {}
+    taken: set[Pair] = set()
+    # The upper links have the most pairs, which can be chosen so that they fill the lower ones, too.
+    left = sorted(by_link, key=lambda link: (-sum(map(len, by_link[link].values())), link))
+    while left:
+        laid = _Crossing(company, taken)
+        for link in left:
+            laid.fill(by_link[link], set(left))
+        crossed = {link: [pair for pair in laid.pairs if link in company.links(pair)] for link in left}
+        full = {link for link in left if len(crossed[link]) >= _most(by_link[link])} | {left[0]}
+        aims |= {link: crossed[link] for link in left if link in full and len(crossed[link]) > 1}
+        if any(link in aims for link in full):
+            tests.append(laid.pairs)
+            taken.update(laid.pairs)
+        left = [link for link in left if link not in full]
+    ends = _ends([pair for pair in pairs if company.tells_ends(pair)])
+    taken.update(pair for each in ends for pair in each)
+    return Opening(ends, tests, _left(rounds, taken), aims)
+
+
+def _ends(pairs: Iterable[Pair]) -> list[list[Pair]]:
+    """Each host sends once and receives once, as far as it can."""
+    sources, targets = set[int](), set[int]()
+    chosen = []
+    for source, target in pairs:
+        if source not in sources and target not in targets:
+            sources.add(source)
+            targets.add(target)
+            chosen.append((source, target))
+    return packed(chosen, {})
+
+
+def _left(rounds: Sequence[Sequence[Pair]], taken: Collection[Pair]) -> list[list[Pair]]:
+    """What is not taken, in the same order; what is left of a round joins the one before it where it can."""
+    found: list[list[Pair]] = []
+    busy: set[int] = set()
+    for pairs in rounds:
+        left = [pair for pair in pairs if pair not in taken]
+        hosts = {host for pair in left for host in pair}
+        if found and busy.isdisjoint(hosts):
+            found[-1] += left
+            busy |= hosts
+        elif left:
+            found.append(left)
+            busy = hosts
+    return found
+
+
+def _most(ways: _Ways) -> int:
+    """Pairs that may cross a link at once, at most."""
+    return min(len({pair[end] for pairs in ways.values() for pair in pairs}) for end in (0, 1))
+
+
+class _Crossing:
+    """A round whose pairs cross links together."""
+
+    def __init__(self, company: Company, taken: Collection[Pair]) -> None:
+        self.pairs: list[Pair] = []
+        self._company = company
+        self._taken = taken
+        self._hosts: set[int] = set()
+        self._on: Counter[str] = Counter()
+        self._back: set[str] = set()
+
+    def fill(self, ways: _Ways, wanted: Collection[str]) -> None:
+        """Lets pairs of one link cross it, each from and to a host of its own, where they go along with others best.
+
+        Args:
+            ways: of the link.
+            wanted: links to be filled.
+        """
+        left = set(ways)
+        while left:
+            best = max(left, key=lambda links: (self._gain(links, wanted), sorted(links)))
+            left.remove(best)
+            for pair in ways[best]:
+                if self._hosts.isdisjoint(pair) and self._fits(pair):
+                    self._add(pair)
+
+    def _gain(self, links: Collection[str], wanted: Collection[str]) -> tuple[int, int]:
+        mine = [link for link in links if link in wanted]
+        return sum(self._on[link] > 0 for link in mine), len(mine)
+
+    def _fits(self, pair: Pair) -> bool:
+        """Not yet in a round, and in nobody's way back: that alone makes trains slower."""
+        out, back = self._company.links(pair), self._company.links(pair[::-1])
+        return pair not in self._taken and self._back.isdisjoint(out) and not any(self._on[link] for link in back)
+
+    def _add(self, pair: Pair) -> None:
+        self.pairs.append(pair)
+        self._hosts.update(pair)
+        self._on.update(self._company.links(pair))
+        self._back |= self._company.links(pair[::-1])
+
+
+def _met(sent: Mapping[Pair, Sent], pairs: Sequence[Pair], rate: Floats, method: Method) -> int:
+    """How many of a link's pairs went together in one round; 0 where any of them fell short."""
+    probes = [sent[pair] for pair in pairs if pair in sent]
+    if any(not probe.rate_bps >= (1 - method.tolerance) * rate[probe.pair] for probe in probes):
+        return 0
+
+    def beside(one: Sent, other: Sent) -> bool:
+        both_s = min(one.end_s, other.end_s) - max(one.start_s, other.start_s)
+        # Who is slower takes longer.
+        usual = [method.typical(each.rate_bps)[1] for each in (one, other)]
+        stretched = max((each.end_s - each.start_s) / s for each, s in zip((one, other), usual, strict=True))
+        return one is other or both_s >= MET * stretched * min(usual)
+
+    together = [[other for other in probes if beside(one, other)] for one in probes]
+    return max((len(each) for each in together if _all_came(each)), default=0)
+
+
+def _all_came(probes: Sequence[Sent]) -> bool:
+    """Whether nearly all that pairs carry came while all of them sent, where receivers tell.
+
+    Of hosts much faster than a link each fills its queue by itself: behind each other, all pass it at its full rate.
+    """
+    if not all(probe.bits for probe in probes):
+        return True
+    begin = max(probe.start_s for probe in probes)
+    end = min(probe.start_s + len(probe.bits) * probe.bin_s for probe in probes)
+    if end <= begin:
+        return False
+    series = (Series(probe.start_s, probe.bin_s, np.array(probe.bits)) for probe in probes)
+    came = sum(float(np.diff(each.until(np.array([begin, end])))[0]) for each in series)
+    return came >= CAME * (end - begin) * sum(probe.rate_bps for probe in probes)
