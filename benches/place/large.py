@@ -24,6 +24,7 @@ from gavotte.place import decide
 CORES = 24.0
 LIMIT_S = 10.0
 FAMILIES = ("tenants", "power-law", "stencil")
+USELESS_GAP = 0.95
 ROOM = 1.2
 """Cores for each task of one core."""
 PRESETS = ("DEFAULT", "QUALITY")
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str]) -> None:
         judge = Judge(network, app)
         ours = _ours(judge, "search", (kind, tasks, hosts, options.seed, index))
         greedy = _ours(judge, "greedy", (kind, tasks, hosts, options.seed, index))
-        rows = [("search", *ours), ("greedy", *greedy)]
+        rows = [("search", *ours[:3]), ("greedy", *greedy[:3])]
         for preset in PRESETS:
             peer = ask("mtkahypar", judge, preset=preset, attempts=2, threads=2, exchange=False)
             rows.append((f"Mt-KaHyPar {preset}", peer.seconds, peer.took_s, peer.peak_mb))
@@ -60,6 +61,10 @@ def main(arguments: Sequence[str]) -> None:
             ratio = ours[0] / seconds if ours[0] is not None and seconds else 0.0
             shown = "overbooked" if seconds is None else f"{seconds:.3f}"
             print(f"{index:>8} {name:<20} {shown:>9} {took_s:>7.2f} {peak_mb:>8.0f} {ratio:>10.3f}", flush=True)
+        gap = ours[3]
+        print(
+            f"{index:>8} {'no useful bound' if gap > USELESS_GAP else f'gap to the proven bound {gap:.0%}'}", flush=True
+        )
         peers = [row[1] for row in rows[2:] if row[1] is not None]
         if ours[0] is not None and peers:
             ratios.append(ours[0] / min(peers))
@@ -76,12 +81,12 @@ def instance(kind: str, tasks: int, hosts: int, seed: int, index: int) -> tuple[
     return cluster(family, tasks, hosts, tasks / hosts * ROOM, rng, full=kind.endswith("-full"))
 
 
-def _ours(judge: Judge, method: str, key: tuple[str, int, int, int, int]) -> tuple[float | None, float, float]:
-    """Seconds by the judge, time taken and peak memory of a process that does nothing else."""
+def _ours(judge: Judge, method: str, key: tuple[str, int, int, int, int]) -> tuple[float | None, float, float, float]:
+    """Seconds by the judge, time taken, peak memory of a process that does nothing else, and the gap to its bound."""
     command = [sys.executable, "-m", "benches.place.large", method, *map(str, key)]
     child = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     answer = json.loads(child.stdout)
-    return judge.of(answer["assignment"]), float(answer["took_s"]), float(answer["peak_mb"])
+    return judge.of(answer["assignment"]), float(answer["took_s"]), float(answer["peak_mb"]), float(answer["gap"])
 
 
 def _child(method: str, kind: str, key: Sequence[int]) -> None:
@@ -91,7 +96,8 @@ def _child(method: str, kind: str, key: Sequence[int]) -> None:
     answer = decide(network, [app], method, time_limit_s=LIMIT_S, threads=2)
     took_s = time.perf_counter() - start_s
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    json.dump({"assignment": answer.placement.assignment, "took_s": took_s, "peak_mb": peak_mb}, sys.stdout)
+    told = {"assignment": answer.placement.assignment, "took_s": took_s, "peak_mb": peak_mb, "gap": answer.gap}
+    json.dump(told, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -624,6 +624,14 @@ class Problem:
     def bound_s(self) -> float:
         """No assignment completes sooner than this many seconds; `inf` if a task fits on no host."""
 
+    def flows_bound_s(self, work: int, limit_s: float) -> float:
+        """The same from flows that no host can keep inside, for many tasks: at least `bound_s`.
+
+        Args:
+            work: transfers that are looked at, about a tenth of a microsecond each; decides how good the bound is.
+            limit_s: the clock ends it then, with what is known; inf = never.
+        """
+
     def sets_bound_s(self, cap_s: float, rounds: int, work: int, limit_s: float) -> float:
         """The same from sets of tasks: at least `bound_s` and at most `cap_s`, the time of a known assignment.
 

@@ -14,12 +14,61 @@ use crate::loads::{Loads, Rates};
 use crate::packing::Packing;
 use crate::problem::Problem;
 
-/// Share of proposals that take a unit from the bottleneck rather than any unit, chain by chain in turn: where many links
-/// are nearly as slow, those who look at all of them find more.
-const AT_BOTTLENECK: [f64; 2] = [0.5, 0.05];
+/// How a chain makes proposals.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ways {
+    /// Share that take a unit from the bottleneck rather than any unit.
+    at_bottleneck: f64,
+    /// Share that send a unit to a partner's host rather than any host.
+    to_partner: f64,
+    /// Whether some take partners on the same host along, or exchange all of two hosts.
+    several: bool,
+    /// Whether a unit changes places with one that has a partner where it comes from, if one is found soon.
+    neighbours: bool,
+}
 
-/// Share of proposals that send a unit to a partner's host rather than any host.
-const TO_PARTNER: f64 = 0.5;
+/// The ways of the chains of a search, in turn: where many links are nearly as slow, those who look at all of them find more.
+const IN_TURN: [Ways; 2] = [
+    Ways {
+        at_bottleneck: 0.5,
+        to_partner: 0.5,
+        several: true,
+        neighbours: false,
+    },
+    Ways {
+        at_bottleneck: 0.05,
+        to_partner: 0.5,
+        several: true,
+        neighbours: false,
+    },
+];
+
+/// For one long cooling, in turn: any unit to any host, and a little of all.
+pub(crate) const SLOWLY: [Ways; 2] = [
+    Ways {
+        at_bottleneck: 0.0,
+        to_partner: 0.0,
+        several: false,
+        neighbours: false,
+    },
+    Ways {
+        at_bottleneck: 0.05,
+        to_partner: 0.3,
+        several: true,
+        neighbours: false,
+    },
+];
+
+/// At scale, where a host that is chosen at random is nearly always far from all partners.
+pub(crate) const AT_SCALE: Ways = Ways {
+    at_bottleneck: 0.2,
+    to_partner: 0.97,
+    several: true,
+    neighbours: true,
+};
+
+/// Looks for a neighbour to change places with.
+const LOOKS: usize = 6;
 
 /// Share of proposals that try a swap although there is room.
 const SWAP_ANYWAY: f64 = 0.3;
@@ -29,16 +78,21 @@ const ALONG: f64 = 0.15;
 const WHOLE_HOSTS: f64 = 0.03;
 
 /// Most units that one move may take.
-const MOST_MOVED: usize = 16;
+const MOST_MOVED: usize = 64;
 
 /// Steps between two looks at whether to stop.
 const PATIENCE: u64 = 1024;
 
-/// How hot a run starts and ends, as a share of the best time known.
+/// Looks at whether to stop between two at which times a steep cost is measured by.
+const ANEW: u64 = 64;
+
+/// How hot a run starts and ends, as a share of the best time known; with a power above 0, in units of the cost that is a
+/// sum of this power of all links' times, of which one among the slowest counts about 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heat {
     pub(crate) start: f64,
     pub(crate) end: f64,
+    pub(crate) power: i32,
 }
 
 /// How long a run is, and what it is after.
@@ -65,7 +119,7 @@ pub(crate) struct Chain<'a> {
     moves: Vec<(usize, usize)>,
     before: Vec<usize>,
     focus: Option<Focus>,
-    at_bottleneck: f64,
+    ways: Ways,
 }
 
 /// The part of a large problem that a chain works on for a while.
@@ -95,14 +149,22 @@ impl<'a> Chain<'a> {
             moves: Vec::new(),
             before: Vec::new(),
             focus: None,
-            at_bottleneck: AT_BOTTLENECK[0],
+            ways: IN_TURN[0],
         }
     }
 
     /// Takes on the ways of the chain of this number.
-    pub(crate) fn numbered(mut self, number: usize) -> Self {
-        self.at_bottleneck = AT_BOTTLENECK[number % AT_BOTTLENECK.len()];
+    pub(crate) fn numbered(self, number: usize) -> Self {
+        self.with(IN_TURN[number % IN_TURN.len()])
+    }
+
+    pub(crate) fn with(mut self, ways: Ways) -> Self {
+        self.take_on(ways);
         self
+    }
+
+    pub(crate) fn take_on(&mut self, ways: Ways) {
+        self.ways = ways;
     }
 
     /// Works on a host at the bottleneck from now on, some that its units talk to, and some others.
@@ -154,16 +216,36 @@ impl<'a> Chain<'a> {
 
     /// Makes proposals while cooling, and returns how many.
     pub(crate) fn run(&mut self, run: Run, heat: Heat) -> u64 {
+        self.loads.steepen(heat.power);
+        let steps = self.cool(run, heat);
+        self.loads.steepen(0);
+        self.remember();
+        steps
+    }
+
+    fn cool(&mut self, run: Run, heat: Heat) -> u64 {
         let mut cost = self.loads.cost();
-        let scale = if self.best_s.is_finite() { self.best_s } else { cost };
+        let scale = match heat.power {
+            0 if self.best_s.is_finite() => self.best_s,
+            0 => cost,
+            _ => 1.0,
+        };
         let mut temperature = heat.start * scale;
         for step in 0..run.steps {
             if step % PATIENCE == PATIENCE - 1 {
                 let over = (run.over)().max(step as f64 / run.steps as f64);
                 temperature = heat.start * scale * (heat.end / heat.start).powf(over);
+                if heat.power > 0 {
+                    self.loads.mend();
+                    self.remember();
+                }
                 (run.tell)(self.best_s);
                 if self.best_s <= run.target_s || over >= 1.0 {
                     return step;
+                }
+                if heat.power > 0 && step % (ANEW * PATIENCE) == PATIENCE - 1 {
+                    self.loads.steepen(heat.power);
+                    cost = self.loads.cost();
                 }
             }
             if !self.propose() || !self.pack() {
@@ -178,7 +260,9 @@ impl<'a> Chain<'a> {
             let worse = new - cost;
             if worse <= 0.0 || worse < -temperature * self.rng.random::<f64>().ln() {
                 cost = new;
-                self.remember();
+                if heat.power == 0 {
+                    self.remember();
+                }
             } else {
                 self.undo();
             }
@@ -200,7 +284,7 @@ impl<'a> Chain<'a> {
         let Some(unit) = self.pick_unit() else { return false };
         let from = self.packing.host_of(unit);
         let partners = &self.packing.units.halves[unit];
-        let to = if !partners.is_empty() && self.rng.random_bool(TO_PARTNER) {
+        let to = if !partners.is_empty() && self.rng.random_bool(self.ways.to_partner) {
             self.packing
                 .host_of(partners[self.rng.random_range(0..partners.len())].other)
         } else {
@@ -209,9 +293,10 @@ impl<'a> Chain<'a> {
         if to == from {
             return false;
         }
-        let kind = self.rng.random::<f64>();
+        let kind = if self.ways.several { self.rng.random() } else { 1.0 };
         if kind < WHOLE_HOSTS {
-            return self.exchange(from, to);
+            let to = if self.rng.random_bool(0.5) { to } else { self.any_host() };
+            return to != from && self.exchange(from, to);
         }
         self.moves.push((unit, to));
         if kind < WHOLE_HOSTS + ALONG {
@@ -221,7 +306,8 @@ impl<'a> Chain<'a> {
         if there.is_empty() || (self.packing.fits(unit, to) && !self.rng.random_bool(SWAP_ANYWAY)) {
             return true;
         }
-        let other = there[self.rng.random_range(0..there.len())];
+        let any = there[self.rng.random_range(0..there.len())];
+        let other = self.neighbour(unit, from, to).unwrap_or(any);
         let aside = if self.rng.random_bool(0.7) {
             from
         } else {
@@ -229,6 +315,25 @@ impl<'a> Chain<'a> {
         };
         self.moves.push((other, aside));
         aside != to
+    }
+
+    /// A unit on `to` with a partner on `from` other than `unit`, if one is found soon.
+    fn neighbour(&mut self, unit: usize, from: usize, to: usize) -> Option<usize> {
+        if !self.ways.neighbours {
+            return None;
+        }
+        for _ in 0..LOOKS {
+            let here = self.packing.on(from);
+            let one = here[self.rng.random_range(0..here.len())];
+            let partners = &self.packing.units.halves[one];
+            if one != unit && !partners.is_empty() {
+                let two = partners[self.rng.random_range(0..partners.len())].other;
+                if self.packing.host_of(two) == to {
+                    return Some(two);
+                }
+            }
+        }
+        None
     }
 
     /// All that is on one host goes to the other, and the other way.
@@ -271,7 +376,7 @@ impl<'a> Chain<'a> {
     /// A unit on a host at the bottleneck, or any.
     fn pick_unit(&mut self) -> Option<usize> {
         let units = self.packing.units.len();
-        if self.rng.random_bool(self.at_bottleneck) {
+        if self.rng.random_bool(self.ways.at_bottleneck) {
             let host = self.pick_host();
             let there = self.packing.on(host);
             if !there.is_empty() {

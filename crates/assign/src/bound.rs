@@ -31,6 +31,7 @@ impl Problem {
     /// For each phase, what no assignment needs less than.
     pub(crate) fn phase_bounds_s(&self) -> Vec<f64> {
         let (leave_bps, enter_bps) = (self.most(Direction::Out), self.most(Direction::In));
+        let mates: Vec<Option<Mates>> = (0..self.capacity.len()).map(|host| self.mates(host)).collect();
         let empty = Room::new(self);
         let phase_s = |transfers: &[usize]| {
             let out = self.neighbours(transfers, Direction::Out);
@@ -41,7 +42,15 @@ impl Problem {
                 for host in (0..self.capacity.len()).filter(|&host| empty.fits(task, host)) {
                     let out_s = time(self.must_move(&empty, task, host, &out[task]), leave_bps[host]);
                     let in_s = time(self.must_move(&empty, task, host, &into[task]), enter_bps[host]);
-                    least_s = out_s.max(in_s).min(least_s);
+                    // What leaves its machine passes its own caps, past which it reaches the others there.
+                    let beyond_s = mates[host].as_ref().map_or(0.0, |mates| {
+                        let out_s = time(self.must_leave(mates.nano_cores, task, &out[task]), mates.leave_bps);
+                        out_s.max(time(
+                            self.must_leave(mates.nano_cores, task, &into[task]),
+                            mates.enter_bps,
+                        ))
+                    });
+                    least_s = out_s.max(in_s).max(beyond_s).min(least_s);
                     if least_s <= worst_s {
                         break;
                     }
@@ -77,6 +86,39 @@ impl Problem {
             }
         }
         moved
+    }
+
+    /// The bytes that `task` cannot exchange within a machine of so many nano-cores, at least.
+    fn must_leave(&self, nano_cores: u64, task: usize, neighbours: &[Neighbour]) -> u64 {
+        let mut free = u128::from(nano_cores.saturating_sub(self.cores[task].nanos()));
+        let mut moved = 0;
+        for &(other, bytes) in neighbours {
+            let need = u128::from(self.cores[other].nanos());
+            if need <= free {
+                free -= need;
+            } else {
+                moved += bytes - (u128::from(bytes) * free / need) as u64;
+                free = 0;
+            }
+        }
+        moved
+    }
+
+    /// The machine of a host that has others beside it there which it reaches past its caps.
+    fn mates(&self, host: usize) -> Option<Mates> {
+        if self.network.sharing() == Sharing::Pipe || self.network.colocated_count(host) < 2 {
+            return None;
+        }
+        let together = (0..self.capacity.len()).filter(|&other| self.network.colocated(host, other));
+        let together: Vec<usize> = together.collect();
+        let offered = |&host: &usize| Cores::offered(self.capacity[host].cpus).nanos();
+        let beyond = |direction, cap: BitsPerSec| cap.bps().min(self.reach_of(host, &together, direction).1);
+        let known = &self.network.hosts()[host];
+        Some(Mates {
+            nano_cores: together.iter().map(offered).fold(0, u64::saturating_add),
+            leave_bps: beyond(Direction::Out, known.egress),
+            enter_bps: beyond(Direction::In, known.ingress),
+        })
     }
 
     /// For each task, whom it exchanges bytes with in one direction, most bytes per core first.
@@ -153,6 +195,13 @@ impl Problem {
         }
         (near, far)
     }
+}
+
+/// What a host and those on its machine hold, and what it can send to and receive from other machines.
+struct Mates {
+    nano_cores: u64,
+    leave_bps: f64,
+    enter_bps: f64,
 }
 
 /// Whether a host sends or receives.

@@ -2,8 +2,8 @@
 //!
 //! In goes a [`Problem`]: tasks with their needs and transfers, hosts with their capacity, and what the network
 //! between them was measured to carry. A [`Policy`] turns it into an [`Assignment`], [`Problem::evaluate`] gives the
-//! [`Completion`] of any assignment, and [`Problem::bound_s`] and
-//! [`Problem::sets_bound_s`] are times that no assignment can beat.
+//! [`Completion`] of any assignment, and [`Problem::bound_s`],
+//! [`Problem::sets_bound_s`] and [`Problem::flows_bound_s`] are times that no assignment can beat.
 //!
 //! Units: bytes, bit/s, seconds and CPU cores. Rates may be infinite, which means unlimited. Hosts, tasks and groups
 //! are known by their index in the problem; names serve messages only. Nothing here reads a clock, a file or an
@@ -17,6 +17,7 @@ mod connected;
 mod cores;
 mod error;
 mod explain;
+mod flows;
 mod greedy;
 mod joined;
 mod loads;

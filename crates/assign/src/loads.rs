@@ -13,6 +13,9 @@ use crate::units::{Half, Units};
 /// Most moves leave the longest link as it is; the tail tells which of them ease the others.
 const TAIL: f64 = 0.1;
 
+/// Up to this many links and phases, the slowest is looked for whenever it is asked for, which takes less than to keep it.
+const FEW_LINKS: usize = 2048;
+
 /// How much more a placement counts, at most, whose price is too high.
 const DEAR: f64 = 5.0;
 
@@ -95,6 +98,10 @@ pub(crate) struct Loads<'a> {
     /// What `add` has changed since `mark`: phase, slot, and the bytes and time there before.
     changed: Vec<(u32, u32, u64, f64)>,
     squares_before: f64,
+    /// Where set, what `cost` is.
+    steep: Option<Steep>,
+    /// Whether links are so few that `phases` has true leaves only.
+    few: bool,
     /// Units on each host, and what hosts and bytes cost; counted only where the price has a bound.
     used: Vec<u32>,
     price: f64,
@@ -115,6 +122,8 @@ impl<'a> Loads<'a> {
             squares: 0.0,
             changed: Vec::new(),
             squares_before: 0.0,
+            steep: None,
+            few: links * problem.phases.len() <= FEW_LINKS,
             used: vec![0; problem.capacity.len()],
             price: 0.0,
         };
@@ -140,14 +149,19 @@ impl<'a> Loads<'a> {
 
     /// The completion time in seconds.
     pub(crate) fn seconds(&self) -> f64 {
-        self.phases.iter().fold(0.0, |sum, (_, tree)| sum + tree.max())
+        let links = self.rates.links.len();
+        let longest = |tree: &MaxTree| if self.few { tree.scan(links) } else { tree.max() };
+        self.phases.iter().fold(0.0, |sum, (_, tree)| sum + longest(tree))
     }
 
     /// What a search makes small: the completion time, and a little of all other links' times.
     ///
     /// While the price is too high it counts up to `DEAR` times as much, so that the search finds its way below.
     pub(crate) fn cost(&self) -> f64 {
-        let cost = self.seconds() + TAIL * (self.squares.max(0.0) / self.rates.count).sqrt();
+        let cost = match &self.steep {
+            Some(steep) => steep.sum,
+            None => self.seconds() + TAIL * (self.squares.max(0.0) / self.rates.count).sqrt(),
+        };
         match &self.problem.rules.max_price {
             Some(max_price) if self.too_dear() => {
                 (cost + f64::MIN_POSITIVE) * (1.0 + (DEAR - 1.0) * (self.price - max_price.most) / self.price)
@@ -209,15 +223,63 @@ impl<'a> Loads<'a> {
 
     /// The longest time of a phase, and the link that takes it, if any link may decide.
     pub(crate) fn worst(&self, phase: usize) -> (f64, Option<Link>) {
-        let tree = &self.phases[phase].1;
-        let link = self.rates.links.get(tree.argmax());
-        (tree.max(), link.map(|&link| self.problem.network.link(link)))
+        let (tree, count) = (&self.phases[phase].1, self.rates.links.len());
+        let (seconds, slot) = if self.few {
+            let longest = tree.scan(count);
+            (longest, (0..count).find(|&slot| tree.get(slot) >= longest))
+        } else {
+            (tree.max(), Some(tree.argmax()))
+        };
+        let link = slot.and_then(|slot| self.rates.links.get(slot));
+        (seconds, link.map(|&link| self.problem.network.link(link)))
     }
 
     /// From here on, changes can be taken back.
     pub(crate) fn mark(&mut self) {
         self.changed.clear();
         self.squares_before = self.squares;
+        if let Some(steep) = &mut self.steep {
+            steep.before = steep.sum;
+        }
+    }
+
+    /// Brings `seconds` and `worst` up to date, which are as of before while the cost is steep.
+    pub(crate) fn mend(&mut self) {
+        self.phases.iter_mut().for_each(|(_, tree)| tree.mend());
+    }
+
+    /// From here on, `cost` is the sum of a power of all links' times; with 0, it is as at first.
+    pub(crate) fn steepen(&mut self, power: i32) {
+        self.steep = None;
+        self.mend();
+        let whole = self.seconds();
+        if power == 0 || whole <= 0.0 {
+            return;
+        }
+        let scales = self.phases.iter().map(|(_, tree)| {
+            let longest = tree.max();
+            if longest <= 0.0 {
+                return (0.0, 0.0);
+            }
+            let shares = || (0..self.rates.links.len()).map(|slot| (tree.get(slot) / longest).powi(power));
+            let (once, twice) = (shares().sum::<f64>(), shares().map(|share| share * share).sum::<f64>());
+            (
+                longest / whole,
+                (longest * (twice / once).powf(f64::from(power).recip())).recip(),
+            )
+        });
+        let mut steep = Steep {
+            power,
+            phases: scales.collect(),
+            sum: 0.0,
+            before: 0.0,
+        };
+        for (phase, (_, tree)) in self.phases.iter().enumerate() {
+            steep.sum += (0..self.rates.links.len())
+                .map(|slot| steep.of(phase, tree.get(slot)))
+                .sum::<f64>();
+        }
+        self.steep = Some(steep);
     }
 
     /// Takes back all since `mark`, where `moves` took units off the hosts in `before`.
@@ -234,9 +296,16 @@ impl<'a> Loads<'a> {
         while let Some((phase, slot, bytes, seconds)) = self.changed.pop() {
             let (own, tree) = &mut self.phases[phase as usize];
             own[slot as usize] = bytes;
-            tree.set(slot as usize, seconds);
+            if self.few || self.steep.is_some() {
+                tree.set_leaf(slot as usize, seconds);
+            } else {
+                tree.set(slot as usize, seconds);
+            }
         }
         self.squares = self.squares_before;
+        if let Some(steep) = &mut self.steep {
+            steep.sum = steep.before;
+        }
     }
 
     /// Moves all that `unit` exchanges to where it goes.
@@ -354,7 +423,35 @@ impl<'a> Loads<'a> {
         let before = tree.get(slot);
         self.changed.push((phase as u32, slot as u32, then, before));
         self.squares += seconds * seconds - before * before;
-        tree.set(slot, seconds);
+        if let Some(steep) = &mut self.steep {
+            steep.sum += steep.of(phase, seconds) - steep.of(phase, before);
+        }
+        if self.few || self.steep.is_some() {
+            tree.set_leaf(slot, seconds);
+        } else {
+            tree.set(slot, seconds);
+        }
+    }
+}
+
+/// A sum over all links that grows with a power of their times.
+///
+/// Of many links nearly as slow as the slowest, a longest time tells nothing; this tells for each of them.
+#[derive(Clone, Debug)]
+struct Steep {
+    power: i32,
+    /// For each phase its share of all time, and the inverse of the time of a link that counts 1: one as most of the sum
+    /// is made of, so that neither many idle links nor one that is far too slow change what the others count.
+    phases: Vec<(f64, f64)>,
+    sum: f64,
+    /// The sum at `mark`.
+    before: f64,
+}
+
+impl Steep {
+    fn of(&self, phase: usize, seconds: f64) -> f64 {
+        let (weight, inverse) = self.phases[phase];
+        weight * (seconds * inverse).powi(self.power)
     }
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-use crate::anneal::{Chain, Heat, Run};
+use crate::anneal::{AT_SCALE, Chain, Heat, Run, SLOWLY};
 use crate::error::PlaceError;
 use crate::loads::Rates;
 use crate::packing::Packing;
@@ -48,9 +48,23 @@ const COARSE_SHARE: u64 = 4;
 /// Steps that a chain spends on one part of a large problem.
 const FOCUS_STEPS: u64 = 40_000;
 
-const FIRST_HEAT: Heat = Heat { start: 0.1, end: 2e-4 };
-const LATER_HEAT: Heat = Heat { start: 0.04, end: 2e-4 };
-const LEVEL_HEAT: Heat = Heat { start: 0.02, end: 1e-4 };
+/// Until this share of time and steps, a large problem is improved everywhere; then at its bottleneck alone.
+const EVEN_SHARE: f64 = 0.9;
+
+/// Share of the time, and of the steps, for one long cooling, and what there must be of the latter for it to be worth it.
+const SLOW_SHARE: f64 = 0.5;
+const SLOW_STEPS: u64 = 1_000_000;
+
+const FIRST_HEAT: Heat = heat(0.1, 2e-4, 0);
+const LATER_HEAT: Heat = heat(0.04, 2e-4, 0);
+const SLOW_HEAT: Heat = heat(0.3, 3e-5, 0);
+const LEVEL_HEAT: Heat = heat(1.0, 0.1, 16);
+const EVEN_HEAT: Heat = heat(0.2, 0.03, 16);
+const FOCUS_HEAT: Heat = heat(0.02, 1e-4, 0);
+
+const fn heat(start: f64, end: f64, power: i32) -> Heat {
+    Heat { start, end, power }
+}
 
 /// Steps that a search makes at most, if nobody says how many.
 pub const DEFAULT_STEPS: u64 = 4_000_000;
@@ -142,6 +156,9 @@ impl Search<'_> {
             .map(|packing| Chain::new(&rates, packing, rng.random()));
         let mut chains: Vec<Chain> = chains.collect();
         chains.sort_by(|one, other| one.best().1.total_cmp(&other.best().1));
+        if !levels.is_empty() {
+            made += self.even_out(&mut chains[0], made);
+        }
         let host_of = if levels.is_empty() {
             self.rounds(chains, &rates, &mut made, &mut rng)
         } else {
@@ -182,7 +199,7 @@ impl Search<'_> {
                 None => pack(problem, units, false, rng),
             };
             if let Some(packing) = packing {
-                let mut chain = Chain::new(rates, packing, rng.random());
+                let mut chain = Chain::new(rates, packing, rng.random()).with(AT_SCALE);
                 let begin = (self.gone)();
                 let end = (number + 1) as f64 / (levels.len() as f64 * COARSE_SHARE as f64);
                 let over = || ((self.gone)() - begin) / (end - begin).max(1e-3);
@@ -199,6 +216,48 @@ impl Search<'_> {
         (host_of_task.and_then(|host_of| finest.gather(&host_of)), made)
     }
 
+    /// At scale: makes the links that take long all quicker, not the longest alone. Returns the steps made.
+    fn even_out(&self, chain: &mut Chain, made: u64) -> u64 {
+        let begin = (self.gone)();
+        let steps = (self.steps as f64 * EVEN_SHARE) as u64;
+        let over = || ((self.gone)() - begin) / (EVEN_SHARE - begin).max(1e-3);
+        let run = Run {
+            steps: steps.saturating_sub(made),
+            over: &over,
+            tell: self.tell,
+            target_s: chain.problem().bound_s(),
+        };
+        chain.take_on(AT_SCALE);
+        chain.run(run, EVEN_HEAT)
+    }
+
+    /// One long cooling by each of the slow ways, from the best start; what they found joins the starts.
+    fn slowly<'a>(
+        &self,
+        starts: &mut Vec<Chain<'a>>,
+        rates: &'a Rates,
+        most: u64,
+        made: &mut u64,
+        rng: &mut Xoshiro256PlusPlus,
+    ) {
+        let problem = starts[0].problem();
+        let (best, bound_s) = (first_best(starts), problem.bound_s());
+        if best.1 <= bound_s || self.steps < SLOW_STEPS {
+            return;
+        }
+        let one = |ways| {
+            let packing = Packing::of(problem, &problem.units, &best.0)?;
+            Some(Chain::new(rates, packing, rng.random()).with(ways))
+        };
+        let mut slow: Vec<Chain> = SLOWLY.into_iter().filter_map(one).collect();
+        let begin = (self.gone)();
+        let over = || ((self.gone)() - begin) / ((1.0 - begin) * SLOW_SHARE).max(1e-3);
+        let steps = ((self.steps as f64 * SLOW_SHARE) as u64).min(most) / SLOWLY.len() as u64;
+        *made += self.side_by_side(&mut slow, steps, &over, SLOW_HEAT, bound_s);
+        starts.extend(slow);
+        starts.sort_by(|one, other| one.best().1.total_cmp(&other.best().1));
+    }
+
     /// Runs chains from the best starts round after round, and returns the best units' hosts.
     fn rounds<'a>(
         &self,
@@ -209,6 +268,8 @@ impl Search<'_> {
     ) -> Vec<usize> {
         let problem = starts[0].problem();
         let bound_s = problem.bound_s();
+        let patience = (problem.units.len() * problem.capacity.len()) as u64 * STEPS_IN_VAIN;
+        self.slowly(&mut starts, rates, patience, made, rng);
         let mut best = first_best(&starts);
         starts.truncate(CHAINS);
         while starts.len() < CHAINS {
@@ -220,7 +281,6 @@ impl Search<'_> {
         let chains = starts.into_iter().enumerate();
         let mut chains: Vec<Chain> = chains.map(|(number, chain)| chain.numbered(number)).collect();
         let mut round = (problem.units.len() as u64 * STEPS_PER_UNIT).clamp(FEWEST_STEPS, MOST_STEPS);
-        let patience = (problem.units.len() * problem.capacity.len()) as u64 * STEPS_IN_VAIN;
         let (mut vain, mut heat, mut found_at) = (0_u32, FIRST_HEAT, *made);
         while best.1 > bound_s && *made - found_at < patience {
             let used = self.used(*made);
@@ -282,8 +342,8 @@ impl Search<'_> {
         while best.1 > bound_s && self.used(*made) < 1.0 && !chains.is_empty() {
             chains.iter_mut().for_each(Chain::look_closer);
             let heat = Heat {
-                start: LEVEL_HEAT.start * rng.random_range(0.1..4.0),
-                ..LEVEL_HEAT
+                start: FOCUS_HEAT.start * rng.random_range(0.1..4.0),
+                ..FOCUS_HEAT
             };
             *made += self.side_by_side(&mut chains, FOCUS_STEPS, &over, heat, bound_s);
             let now = first_best(&chains);

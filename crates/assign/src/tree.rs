@@ -39,6 +39,33 @@ impl MaxTree {
         }
     }
 
+    /// Changes a leaf alone; until `mend`, the largest is that of before.
+    pub(crate) fn set_leaf(&mut self, leaf: usize, value: f64) {
+        self.values[self.leaves + leaf] = value;
+    }
+
+    /// Makes good what `set_leaf` has left.
+    pub(crate) fn mend(&mut self) {
+        for node in (1..self.leaves).rev() {
+            self.values[node] = self.values[2 * node].max(self.values[2 * node + 1]);
+        }
+    }
+
+    /// The largest of the first `count` leaves, right after `set_leaf`, too. For few leaves this beats keeping the tree.
+    pub(crate) fn scan(&self, count: usize) -> f64 {
+        const LANES: usize = 8;
+        let leaves = &self.values[self.leaves..self.leaves + count];
+        let mut most = [0.0_f64; LANES];
+        let parts = leaves.chunks_exact(LANES);
+        let rest = parts.remainder();
+        for part in parts {
+            for (most, &value) in most.iter_mut().zip(part) {
+                *most = if value > *most { value } else { *most };
+            }
+        }
+        most.iter().chain(rest).copied().fold(0.0, f64::max)
+    }
+
     /// The first leaf that holds the largest number.
     pub(crate) fn argmax(&self) -> usize {
         let mut node = 1;

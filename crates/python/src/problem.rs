@@ -292,6 +292,13 @@ impl Problem {
         py.detach(|| self.0.bound_s())
     }
 
+    /// A better such time where tasks are many; `work` transfers are looked at.
+    fn flows_bound_s(&self, py: Python<'_>, work: u64, limit_s: f64) -> f64 {
+        let begin = Instant::now();
+        let over = || begin.elapsed().as_secs_f64() > limit_s;
+        py.detach(|| self.0.flows_bound_s(work, &over))
+    }
+
     /// A better such time, which takes longer to find; `cap_s` is that of a known assignment.
     fn sets_bound_s(&self, py: Python<'_>, cap_s: f64, rounds: u32, work: u64, limit_s: f64) -> f64 {
         let begin = Instant::now();

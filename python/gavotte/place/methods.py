@@ -89,6 +89,12 @@ BOUND_ROUNDS = 10
 BOUND_PLACES = 60_000
 """Most tasks times hosts for which that bound is sought. Beyond, the work does not suffice for one of any use."""
 
+FLOWS_WORK_PER_S = 2_000_000
+FLOWS_WORK = 20_000_000
+FLOWS_SHARE = 0.2
+"""There, of the bound by flows: transfers looked at for a second of the time limit, the most of that, and the part of
+the limit that it may take by the clock."""
+
 ENDLESS_STEPS = 1 << 62
 
 Watch = Callable[[float, float, float], object]
@@ -190,7 +196,7 @@ def seconds(instance: Instance, hosts: _Hosts) -> float:
 def _planned(instance: Instance, method: str, effort: Effort) -> Solution:
     """The best that a search, and an exact model where it is small enough, find within the time limit."""
     if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES:
-        effort.bound_s = instance.core.bound_s()
+        effort.bound_s = _flows_bound_s(instance, effort)
         return replace(_search(instance, effort), bound_s=effort.bound_s)
     best = _warm(instance, effort)
     effort.bound_s = _bound_s(instance, best, effort)
@@ -275,10 +281,16 @@ def _partition(instance: Instance, effort: Effort) -> list[_Hosts]:
 def _bound_s(instance: Instance, warm: Solution, effort: Effort) -> float:
     """The best bound without a solver, from the time of a placement that is the same for all methods."""
     if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES:
-        return instance.core.bound_s()
+        return _flows_bound_s(instance, effort)
     work = min(int(effort.limit_s * BOUND_WORK_PER_S), BOUND_WORK)
     limit_s = math.inf if effort.repeatable else max(effort.limit_s * BOUND_SHARE, 0.1)
     return instance.core.sets_bound_s(seconds(instance, warm.hosts), BOUND_ROUNDS, work, limit_s)
+
+
+def _flows_bound_s(instance: Instance, effort: Effort) -> float:
+    """The bound where tasks and hosts are many."""
+    work = min(int(effort.limit_s * FLOWS_WORK_PER_S), FLOWS_WORK)
+    return instance.core.flows_bound_s(work, math.inf if effort.repeatable else effort.limit_s * FLOWS_SHARE)
 
 
 def _proved(instance: Instance, best: Solution, share: float, size: int, effort: Effort) -> Solution:

@@ -1,0 +1,445 @@
+//! A proven lower bound on the completion time from flows that no host can keep inside: cheap where tasks are many.
+//!
+//! Let every task send a flow to tasks around it, more of them than fit beside it, so that no edge carries more flow than
+//! it has bytes. Wherever the tasks are placed, what flows between a host's tasks and all others crosses the host's
+//! links, and no more than the bytes that do. Of each task's flow, what can stay is a knapsack problem, so each task makes
+//! its host send and receive a known share of bytes. Hosts offer so many cores and, within a time `T`, so many bytes; if
+//! their sum is less than all tasks need, no placement takes `T` or less.
+//!
+//! Such flows are the dual of the spreading metrics of Even, Naor, Rao and Schieber (1999), from which the best cuts into
+//! small parts are known within a logarithm. Few tasks on a host exchange more with others, each, than many: so the flows
+//! are made anew for sets of several sizes, and a host may choose which size to hold. The flows go along shortest paths,
+//! whose lengths grow with what an edge carries (as of Garg and Koenemann, 1998), and are then scaled down to fit.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::bound::Direction;
+use crate::cores::Cores;
+use crate::problem::Problem;
+
+/// Sizes of sets that are told apart, at most, and how much smaller the next is at least.
+const SIZES: usize = 6;
+const LEAST_RATIO: f64 = 1.4;
+
+/// A flow goes to tasks of so many times the cores of the largest set, and of so many more tasks of the mean size.
+const REACH: f64 = 2.5;
+const MORE: f64 = 2.0;
+
+/// How often flows are sent, each time along links that carry little. The first ones only show which those are.
+const ROUNDS: usize = 4;
+const TRIAL_ROUNDS: usize = 2;
+
+/// A link is as long as this power of what it carries, as a share of its bytes; and what all carry before the first flow,
+/// in flows to a set of the largest size.
+const AVOID: i32 = 4;
+const CARRIED: f64 = 2.0;
+
+/// Flows between two looks at whether to stop.
+const PATIENCE: usize = 64;
+
+/// How often all flows are enlarged until an edge on their way is full.
+const FILLS: usize = 4;
+
+/// Shares of a sum by which floating-point numbers may be wrong.
+const SAME: f64 = 1e-9;
+
+/// Weights that are tried: first for all sizes together, then for each.
+const WEIGHTS: [f64; 12] = [0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0];
+const OWN_WEIGHTS: [f64; 4] = [0.8, 0.9, 1.1, 1.25];
+
+impl Problem {
+    /// No assignment completes sooner than this, in seconds; 0 where it finds nothing. At least [`Problem::bound_s`].
+    ///
+    /// `work` counts transfers that are looked at, about a tenth of a microsecond each. `over` is asked now and then, and
+    /// ends the work early where it is true; the bound depends on nothing else outside the problem.
+    pub fn flows_bound_s(&self, work: u64, over: &dyn Fn() -> bool) -> f64 {
+        let stars_s = self.phase_bounds_s();
+        let share = work / (stars_s.len() as u64).max(1);
+        let bounds_s = stars_s.iter().enumerate();
+        bounds_s
+            .map(|(phase, &star_s)| Flows::new(self, phase).bound_s(share, over).max(star_s))
+            .sum()
+    }
+}
+
+/// The graph of one phase, and what hosts offer.
+struct Flows {
+    /// Cores of each unit.
+    cores: Vec<f64>,
+    /// Bytes that two units exchange, both ways.
+    links: Vec<f64>,
+    /// For each unit its partners, with the number of the link between them.
+    partners: Vec<Vec<(u32, u32)>>,
+    /// For each host its cores, and the bytes that it can send and receive in a second.
+    hosts: Vec<(f64, f64)>,
+}
+
+/// One unit's flow: a tree of shortest paths. Each further unit hears as much as it has cores, times the flow's size.
+struct Tree {
+    source: usize,
+    /// Unit, position of its parent here, link to it. The source is not among them; its position is `u32::MAX`.
+    nodes: Vec<(u32, u32, u32)>,
+    size: f64,
+}
+
+impl Flows {
+    fn new(problem: &Problem, phase: usize) -> Self {
+        let units = &problem.units;
+        let mut pairs: Vec<(usize, usize, u64)> = units
+            .edges
+            .iter()
+            .filter(|edge| edge.phase == phase && edge.bytes > 0)
+            .map(|edge| (edge.source.min(edge.target), edge.source.max(edge.target), edge.bytes))
+            .collect();
+        pairs.sort_unstable();
+        pairs.dedup_by(|next, first| {
+            let same = (next.0, next.1) == (first.0, first.1);
+            first.2 += if same { next.2 } else { 0 };
+            same
+        });
+        let mut partners = vec![Vec::new(); units.len()];
+        for (link, &(one, other, _)) in pairs.iter().enumerate() {
+            partners[one].push((other as u32, link as u32));
+            partners[other].push((one as u32, link as u32));
+        }
+        let offer = |host: usize| {
+            let of = |direction| problem.most_of(&[host], direction) / 8.0;
+            let cores = Cores::offered(problem.capacity[host].cpus).nanos() as f64;
+            (cores, of(Direction::Out) + of(Direction::In))
+        };
+        Self {
+            cores: units.cores.iter().map(|&nanos| nanos as f64).collect(),
+            links: pairs.iter().map(|&(_, _, bytes)| bytes as f64).collect(),
+            partners,
+            hosts: (0..problem.capacity.len()).map(offer).collect(),
+        }
+    }
+
+    fn bound_s(&self, work: u64, over: &dyn Fn() -> bool) -> f64 {
+        let sizes = self.sizes();
+        if self.links.is_empty() || sizes.is_empty() {
+            return 0.0;
+        }
+        // Largest sets first: by them alone there is a bound, too.
+        let mut shares: Vec<Vec<f64>> = Vec::new();
+        let mut search = Nearest::new(self.cores.len());
+        for &size in &sizes {
+            if over() || search.looked >= work {
+                break;
+            }
+            shares.push(self.shares(size, &mut search, &|looked| looked >= work || over()));
+        }
+        self.least_s(&sizes[..shares.len()], &shares)
+    }
+
+    /// Cores of sets, the largest that a host holds first, down to that of the smallest unit.
+    fn sizes(&self) -> Vec<f64> {
+        let most = self.hosts.iter().map(|host| host.0).fold(0.0, f64::max);
+        let least = self
+            .cores
+            .iter()
+            .copied()
+            .filter(|&cores| cores > 0.0)
+            .fold(most, f64::min);
+        if most <= 0.0 || least <= 0.0 {
+            return Vec::new();
+        }
+        let ratio = (most / least).powf(1.0 / (SIZES - 1) as f64).max(LEAST_RATIO);
+        let sizes = (0..SIZES as i32).map(|step| most / ratio.powi(step));
+        // The last may be a little above or below the smallest unit by rounding.
+        sizes
+            .filter(|&size| size >= least * (1.0 - SAME))
+            .map(|size| size * (1.0 + SAME))
+            .collect()
+    }
+
+    /// For each unit, bytes that it makes its host exchange at least, if the host's units have no more than `size` cores.
+    fn shares(&self, size: f64, search: &mut Nearest, over: &dyn Fn(u64) -> bool) -> Vec<f64> {
+        let count = self.cores.len();
+        let reach = REACH * size + MORE * self.cores.iter().sum::<f64>() / count as f64;
+        let length = |link: usize, load: f64| {
+            let bytes = self.links[link];
+            (load / bytes).powi(AVOID) / bytes
+        };
+        let mut load = vec![CARRIED; self.links.len()];
+        let mut lengths: Vec<f64> = (0..self.links.len()).map(|link| length(link, CARRIED)).collect();
+        let (mut trees, mut trial): (Vec<Tree>, Vec<Tree>) = Default::default();
+        let stride = stride(count);
+        // Whatever flows there are prove something.
+        'rounds: for round in 0..ROUNDS {
+            if round == TRIAL_ROUNDS {
+                trial = std::mem::take(&mut trees);
+            }
+            // One after the other would fill one part of the graph first.
+            for number in 0..count {
+                if number % PATIENCE == PATIENCE - 1 && over(search.looked) {
+                    if round == TRIAL_ROUNDS {
+                        trees.append(&mut trial);
+                    }
+                    break 'rounds;
+                }
+                let source = number * stride % count;
+                if self.partners[source].is_empty() || self.cores[source] > size {
+                    continue;
+                }
+                let tree = search.tree(self, &lengths, source, reach);
+                self.each(&tree, |link, flow| {
+                    load[link] += flow / size;
+                    lengths[link] = length(link, load[link]);
+                });
+                trees.push(tree);
+            }
+        }
+        self.fill(&mut trees);
+        self.kept_out(&trees, size)
+    }
+
+    /// Calls `tell` with each link that a flow takes, and how much flows there; links may come several times.
+    fn each(&self, tree: &Tree, mut tell: impl FnMut(usize, f64)) {
+        let mut flow: Vec<f64> = tree
+            .nodes
+            .iter()
+            .map(|node| self.cores[node.0 as usize] * tree.size)
+            .collect();
+        for at in (0..tree.nodes.len()).rev() {
+            let (_, parent, link) = tree.nodes[at];
+            tell(link as usize, flow[at]);
+            if parent != u32::MAX {
+                flow[parent as usize] += flow[at];
+            }
+        }
+    }
+
+    /// Scales flows so that every link carries at most its bytes, and few have anything left.
+    fn fill(&self, trees: &mut [Tree]) {
+        for _ in 0..FILLS {
+            let full = self.fullness(trees);
+            for tree in trees.iter_mut() {
+                let mut fullest = 0.0_f64;
+                self.each(tree, |link, flow| {
+                    if flow > 0.0 {
+                        fullest = fullest.max(full[link]);
+                    }
+                });
+                tree.size *= if fullest > 0.0 { fullest.recip() } else { 0.0 };
+            }
+        }
+        let fullest = self.fullness(trees).into_iter().fold(1.0, f64::max);
+        for tree in trees.iter_mut() {
+            tree.size /= fullest * (1.0 + SAME);
+        }
+    }
+
+    /// The flow on each link as a share of its bytes.
+    fn fullness(&self, trees: &[Tree]) -> Vec<f64> {
+        let mut full = vec![0.0; self.links.len()];
+        for tree in trees {
+            self.each(tree, |link, flow| full[link] += flow / self.links[link]);
+        }
+        full
+    }
+
+    /// For each unit what flows from and to it, less the most that can stay among units of `size` cores together.
+    fn kept_out(&self, trees: &[Tree], size: f64) -> Vec<f64> {
+        let mut flows: Vec<Vec<(u32, f64)>> = vec![Vec::new(); self.cores.len()];
+        for tree in trees.iter().filter(|tree| tree.size > 0.0) {
+            for &(unit, _, _) in &tree.nodes {
+                let flow = self.cores[unit as usize] * tree.size;
+                if flow > 0.0 {
+                    flows[tree.source].push((unit, flow));
+                    flows[unit as usize].push((tree.source as u32, flow));
+                }
+            }
+        }
+        let share = |(unit, mut flows): (usize, Vec<(u32, f64)>)| {
+            flows.sort_unstable_by_key(|&(other, _)| other);
+            flows.dedup_by(|next, first| {
+                let same = next.0 == first.0;
+                first.1 += if same { next.1 } else { 0.0 };
+                same
+            });
+            let all: f64 = flows.iter().map(|flow| flow.1).sum();
+            let cores = |other: u32| self.cores[other as usize];
+            let dense = |&(other, flow): &(u32, f64)| flow / cores(other);
+            flows.sort_unstable_by(|one, other| dense(other).total_cmp(&dense(one)));
+            let mut free = (size - self.cores[unit]).max(0.0);
+            let mut out = all;
+            for (other, flow) in flows {
+                if cores(other) > free {
+                    out -= flow * free / cores(other);
+                    break;
+                }
+                out -= flow;
+                free -= cores(other);
+            }
+            (out - SAME * all).max(0.0)
+        };
+        flows.into_iter().enumerate().map(share).collect()
+    }
+
+    /// The largest time within which all hosts together offer less than the units need.
+    fn least_s(&self, sizes: &[f64], shares: &[Vec<f64>]) -> f64 {
+        let all: f64 = self.cores.iter().sum();
+        let means: Vec<f64> = shares.iter().map(|shares| shares.iter().sum::<f64>() / all).collect();
+        // Without a share for the largest sets, a host may hold any of them at no cost.
+        let Some(count) = means
+            .iter()
+            .position(|&mean| mean <= 0.0)
+            .or(Some(means.len()))
+            .filter(|&count| count > 0)
+        else {
+            return 0.0;
+        };
+        let sizes = &sizes[..count];
+        let tried = |weights: &[f64]| self.time_s(sizes, &shares[..count], weights);
+        let mut best = (0.0, means[..count].to_vec());
+        for factor in WEIGHTS {
+            let weights: Vec<f64> = means[..count].iter().map(|mean| mean * factor).collect();
+            let time_s = tried(&weights);
+            if time_s > best.0 {
+                best = (time_s, weights);
+            }
+        }
+        for at in 0..count {
+            for factor in OWN_WEIGHTS {
+                let mut weights = best.1.clone();
+                weights[at] *= factor;
+                let time_s = tried(&weights);
+                if time_s > best.0 {
+                    best = (time_s, weights);
+                }
+            }
+        }
+        best.0 * (1.0 - SAME)
+    }
+
+    /// The same if a byte beyond a host is worth `1 / weights` cores, for sets of each size.
+    ///
+    /// A unit counts as its cores, or as what its shares are worth if that is less for any size. So no host holds more
+    /// than its cores, nor more than its bytes are worth for the size that it chooses.
+    fn time_s(&self, sizes: &[f64], shares: &[Vec<f64>], weights: &[f64]) -> f64 {
+        let worth = |unit: usize| {
+            let cores = self.cores[unit];
+            let of = |(at, weight): (usize, &f64)| {
+                // The last size that is reckoned with stands for all smaller ones, too.
+                let holds = cores <= sizes[at];
+                if holds {
+                    shares[at][unit] / weight
+                } else {
+                    f64::INFINITY
+                }
+            };
+            weights.iter().enumerate().map(of).fold(cores, f64::min)
+        };
+        let needed: f64 = (0..self.cores.len()).map(worth).sum::<f64>() * (1.0 - SAME);
+        let offered = |time_s: f64| -> f64 {
+            let host = |&(cores, bytes_per_s): &(f64, f64)| {
+                let most = |(at, weight): (usize, &f64)| {
+                    // A set this small counts for the next size.
+                    let other = sizes.get(at + 1).is_some_and(|&next| next >= cores);
+                    let bytes = if bytes_per_s.is_finite() {
+                        bytes_per_s * time_s
+                    } else {
+                        f64::INFINITY
+                    };
+                    if other {
+                        0.0
+                    } else {
+                        (bytes / weight).min(sizes[at]).min(cores)
+                    }
+                };
+                weights.iter().enumerate().map(most).fold(0.0, f64::max)
+            };
+            self.hosts.iter().map(host).sum()
+        };
+        if offered(0.0) >= needed {
+            return 0.0;
+        }
+        let (mut low_s, mut high_s) = (0.0, 1e-9);
+        while offered(high_s) < needed {
+            (low_s, high_s) = (high_s, high_s * 2.0);
+            if high_s > 1e12 {
+                return low_s;
+            }
+        }
+        for _ in 0..60 {
+            let middle_s = f64::midpoint(low_s, high_s);
+            if offered(middle_s) < needed {
+                low_s = middle_s;
+            } else {
+                high_s = middle_s;
+            }
+        }
+        low_s
+    }
+}
+
+/// Finds the units nearest to one, again and again.
+struct Nearest {
+    /// Of units seen: the distance, and whose turn it was.
+    seen: Vec<(f64, u32)>,
+    done: Vec<u32>,
+    turn: u32,
+    /// Links looked at.
+    looked: u64,
+}
+
+impl Nearest {
+    fn new(count: usize) -> Self {
+        Self {
+            seen: vec![(0.0, 0); count],
+            done: vec![0; count],
+            turn: 0,
+            looked: 0,
+        }
+    }
+
+    /// Shortest paths to the nearest units, until they have so many cores.
+    fn tree(&mut self, flows: &Flows, lengths: &[f64], source: usize, cores: f64) -> Tree {
+        self.turn += 1;
+        let mut nodes = Vec::new();
+        let mut heap = BinaryHeap::new();
+        // Distances are not negative, and so ordered as their bits are.
+        heap.push(Reverse((0_u64, source as u32, u32::MAX, u32::MAX)));
+        let mut reached = 0.0;
+        while let Some(Reverse((bits, unit, parent, link))) = heap.pop() {
+            if std::mem::replace(&mut self.done[unit as usize], self.turn) == self.turn {
+                continue;
+            }
+            let mut position = u32::MAX;
+            if link != u32::MAX {
+                position = nodes.len() as u32;
+                nodes.push((unit, parent, link));
+                reached += flows.cores[unit as usize];
+                if reached >= cores {
+                    break;
+                }
+            }
+            self.looked += flows.partners[unit as usize].len() as u64;
+            for &(other, link) in &flows.partners[unit as usize] {
+                let distance = f64::from_bits(bits) + lengths[link as usize];
+                let (known, turn) = self.seen[other as usize];
+                if turn != self.turn || distance < known {
+                    self.seen[other as usize] = (distance, self.turn);
+                    heap.push(Reverse((distance.to_bits(), other, position, link)));
+                }
+            }
+        }
+        Tree {
+            source,
+            nodes,
+            size: 1.0,
+        }
+    }
+}
+
+/// A number of about the golden section of `count` that has no divisor with it in common.
+fn stride(count: usize) -> usize {
+    let first = (count as f64 * 0.618) as usize;
+    (first..count).find(|&stride| gcd(stride, count) == 1).unwrap_or(1)
+}
+
+fn gcd(one: usize, other: usize) -> usize {
+    if other == 0 { one } else { gcd(other, one % other) }
+}
