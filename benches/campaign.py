@@ -23,7 +23,7 @@ from benches.recorded import write_figure
 from tests.campaign.studies import machines_of, scenario_text
 
 from gavotte import lab
-from gavotte.campaign import Plan, plan, run
+from gavotte.campaign import CampaignPlan, plan, run
 from gavotte.campaign.comparing import value_of
 from gavotte.campaign.drivers.lab import in_lab
 from gavotte.campaign.engines import Job, send
@@ -94,7 +94,7 @@ PARTS = {
 }
 
 
-def study(folder: Path, parts: Sequence[str], *, seed: int, repetitions: int, seconds: float) -> Plan:
+def study(folder: Path, parts: Sequence[str], *, seed: int, repetitions: int, seconds: float) -> CampaignPlan:
     """Writes the file and its topology, and plans it."""
     (folder / "cloud.topology.toml").write_text(machines_of(HOSTS, rate=RATE))
     text = HEAD.format(seed=seed, repetitions=repetitions, seconds=seconds)
@@ -147,7 +147,7 @@ def main() -> None:
                     record(arguments, figure, samples, about, apart)
 
 
-def one_each(planned: Plan, repetitions: int) -> list[float]:
+def one_each(planned: CampaignPlan, repetitions: int) -> list[float]:
     """Loopback capacity of as many iperf3 as connections, bit/s: what programs that share no thread have together."""
     # They start some 10 ms after each other: of 6 s that is little.
     job = Job([("vm1", "vm1")] * PROCESSES, 1, 6.0, planned.campaign.congestion, planned.campaign.copy_received)

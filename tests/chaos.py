@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests import builders, faults
-from tests.shell import GAVOTTE, processes_of
+from tests.shell import GAVOTTE, one_line_of_error, processes_of
 
 from gavotte import lab
 from gavotte.agents.runtime import RUNTIME_DIR_VARIABLE
@@ -46,6 +46,14 @@ COMMANDS = (
     "measure cross h0 h4 --hosts {hosts} --seconds 2",
     "run p.placement.json a.app.toml --hosts {hosts}",
     "hosts check --hosts {hosts}",
+    "broadcast model --hosts {hosts} --from h0 -o {folder}/{{host}}.copy",
+    "shuffle bytes.csv --hosts {hosts}",
+    "guarantee apply all.guarantee.toml --hosts {hosts}",
+    "guarantee status --hosts {hosts}",
+    "guarantee clear --hosts {hosts}",
+)
+GUARANTEES = 'format = "gavotte/guarantee/1"\n' + "".join(
+    f'[[guarantee]]\nhost = "{name}"\negress = "50mbit"\ningress = "50mbit"\n' for name in HOSTS
 )
 LIMIT_S = 90.0
 """For any of them on a loaded machine, every fault's waiting time included."""
@@ -70,13 +78,14 @@ class Round:
     def run(self) -> list[str]:
         """Runs it; returns what was wrong."""
         rng = self._rng
-        words = rng.choice(COMMANDS).format(hosts=self._session.hosts_file, seed=rng.randrange(1000)).split()
+        line = rng.choice(COMMANDS)
+        words = line.format(hosts=self._session.hosts_file, seed=rng.randrange(1000), folder=self._folder).split()
         output = self._folder / "h.npz"
         before = read_history(output) if output.exists() else None
         full = rng.random() < 0.15
         if full:
             self.faults.append("disk full")
-        if (self._folder / "h.npz.partial").exists() and "-o" in words:
+        if (self._folder / "h.npz.partial").exists() and "h.npz" in words and "-o" in words:
             words.append("--resume") if rng.random() < 0.7 else (self._folder / "h.npz.partial").unlink()
         command = subprocess.Popen(
             [GAVOTTE, *words],
@@ -99,10 +108,9 @@ class Round:
         injecting.join()
         self.words = " ".join(words)
         status = command.returncode
-        errors = sum(line.startswith("error: ") for line in said.splitlines())
         if status not in STATUSES:
             wrong.append(f"status {status}: {said[-300:]}")
-        if "Traceback" in said or (status == 1 and errors != 1):
+        if "Traceback" in said or (status == 1 and not one_line_of_error(words, said)):
             wrong.append(f"not one line of error: {said[-1500:]}")
         wrong += self._files(output, before)
         for repair in self._repairs:
@@ -135,6 +143,11 @@ class Round:
                 wrong.append(f"left a damaged file: {error}")
         elif before is not None:
             wrong.append("removed what was measured before")
+        model = (self._folder / "model").read_bytes()
+        for copy in self._folder.glob("*.copy"):
+            if copy.read_bytes() != model:
+                wrong.append(f"{copy.name} is not what was sent")
+            copy.unlink()
         # A command that was killed while it wrote may leave what it had put aside, and nothing else.
         for aside in self._folder.glob(".h.npz.*"):
             if "controller killed" not in self.faults:
@@ -146,7 +159,11 @@ class Round:
         ends = time.monotonic() + FREE_S
         inventory = read_inventory(self._session.hosts_file)
         while True:
-            bad = [f"{host.name}: {host.verdict}" for host in check(inventory).hosts if host.verdict != "ready"]
+            bad = [
+                f"{host.name}: {host.verdict}"
+                for host in check(inventory).hosts
+                if not host.verdict.startswith("ready")
+            ]
             if not bad:
                 return []
             if time.monotonic() > ends:
@@ -237,6 +254,9 @@ def main() -> int:
         with lab.session(CLOUD, source="chaos") as session, tempfile.TemporaryDirectory() as work:
             folder = Path(work)
             write_app(folder / "a.app.toml", builders.app("one", ("x", "y", 10_000_000), ("x", "z", 20_000_000)))
+            (folder / "model").write_bytes(rng.randbytes(8_000_000))
+            (folder / "bytes.csv").write_text("source,target,bytes\nh0,h3,4e6\nh1,h3,2e6\nh2,h4,8e6\n")
+            (folder / "all.guarantee.toml").write_text(GUARANTEES)
             write_placement(folder / "p.placement.json", builders.placement({"x": "h0", "y": "h1", "z": "h3"}, "one"))
             while time.monotonic() < ends:
                 this = Round(session, folder, rng)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,23 @@ def gavotte(*words: str | Path, timeout: float = 110, **options: Any) -> subproc
     """Runs the command to its end, whatever its status; options as of `subprocess.run`."""
     line = [GAVOTTE, *words]
     return subprocess.run(line, capture_output=True, text=True, timeout=timeout, check=False, **options)
+
+
+VERDICTS = {
+    "hosts check": r"^\d+ of \d+ hosts can be used$",
+    "guarantee clear": r"^\d+ hosts? kept guarantees and keeps? them no more$",
+    "profile diff": r": changed; volume times ",
+}
+"""Commands whose exit status 1 is an answer, not an error, and how they word it."""
+
+
+def one_line_of_error(words: Sequence[str], said: str) -> bool:
+    """Whether a command that ended with status 1 or 2 said why: by one line of error, or by its verdict."""
+    errors = sum(line.startswith("error: ") for line in said.splitlines())
+    verdict = VERDICTS.get(" ".join(words[:2]))
+    if errors == 0 and verdict is not None:
+        return re.search(verdict, said, re.MULTILINE) is not None
+    return errors == 1
 
 
 def until(happened: Callable[[], object], deadline_s: float = 30.0) -> None:

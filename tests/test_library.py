@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.machinery
 import importlib.util
 import pkgutil
 import re
 import subprocess
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from types import ModuleType
 
@@ -70,6 +71,24 @@ def test_the_glossary_has_each_word_once() -> None:
     words = Counter(word for word in rows if word not in ("word", "---"))
     assert len(words) > 80
     assert [word for word, times in words.items() if times > 1] == []
+
+
+def test_a_public_class_has_its_name_to_itself(tool: ModuleType) -> None:
+    """What front doors show: a name that two of them have is one class."""
+
+    def defining(module: str, name: str) -> str | None:
+        if isinstance(tool.defined(module, name), ast.ClassDef):
+            return module
+        where = dict(tool.exported(module)).get(name)
+        return where and defining(where, name)
+
+    homes: defaultdict[str, set[str]] = defaultdict(set)
+    for door in sorted((ROOT / "python" / "gavotte").rglob("__init__.py")):
+        module = ".".join(door.parent.relative_to(ROOT / "python").parts)
+        for name in tool.shown(module):
+            homes[name] |= {where} if (where := defining(module, name)) else set()
+    assert sum(map(bool, homes.values())) > 100
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
 
 
 def test_all_is_there_on_first_use() -> None:

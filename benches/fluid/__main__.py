@@ -1,14 +1,16 @@
-"""`make bench-fluid`: beside SimGrid; `lab` as its first argument: beside real transfers; `hosts`: of very many hosts."""
+"""`make bench-fluid`: beside SimGrid; `lab` as its first argument: beside real transfers; `hosts`, `start`: see there."""
 
 from __future__ import annotations
 
 import sys
 
-from benches.fluid import hosts, lab, run
+from benches.fluid import hosts, lab, run, start
 
 if sys.argv[1:2] == ["lab"]:
     lab.main(sys.argv[2:])
 elif sys.argv[1:2] == ["hosts"]:
     hosts.main(sys.argv[2:])
+elif sys.argv[1:2] == ["start"]:
+    start.main(sys.argv[2:])
 else:
     run.main()

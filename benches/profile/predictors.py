@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gavotte.profile import DAY_S, Count, Span, Traffic, predict, profile, read_profile, read_tasks
+from gavotte.profile import DAY_S, Count, Traffic, TrafficSpan, predict, profile, read_profile, read_tasks
 
 PAGERANK = Path(__file__).parents[2] / "python" / "gavotte" / "demo" / "pagerank"
 PREDICTORS = ("previous", "time-of-day", "combined")
@@ -20,14 +20,14 @@ def diurnal(seed: int, *, days: int = 7, noise: float = 0.3, walk: float = 0.1) 
     """Hours of four pairs that follow the time of day, with noise of each hour and a walk that lasts."""
     draw = np.random.default_rng(seed)
 
-    def spans() -> Iterator[Span]:
+    def spans() -> Iterator[TrafficSpan]:
         level = np.zeros(4)
         for hour in range(24 * days):
             level = 0.8 * level + draw.normal(0, walk, 4)
             load = 2 + np.cos(2 * np.pi * (hour / 24 - np.arange(4) / 8))
             sizes = 1e9 * load * np.exp(level + draw.normal(0, noise, 4))
             pairs = {("a", f"b{n}"): Count.exact(round(float(size))) for n, size in enumerate(sizes)}
-            yield Span(hour * 3600.0, (hour + 1) * 3600.0, pairs)
+            yield TrafficSpan(hour * 3600.0, (hour + 1) * 3600.0, pairs)
 
     return Traffic(("made",), ("a", *(f"b{n}" for n in range(4))), tuple(spans()))
 
@@ -44,7 +44,7 @@ def coflows(path: Path, every_s: float) -> Traffic:
                 sums[interval][mapper, reducer] += round(float(megabytes) * 1e6 / len(mappers))
     racks = sorted({rack for pairs in sums.values() for pair in pairs for rack in pair}, key=int)
     spans = [
-        Span(n * every_s, (n + 1) * every_s, {pair: Count.exact(size) for pair, size in sums[n].items()})
+        TrafficSpan(n * every_s, (n + 1) * every_s, {pair: Count.exact(size) for pair, size in sums[n].items()})
         for n in range(max(sums) + 1)
     ]
     return Traffic((str(path),), tuple(racks), tuple(spans))

@@ -18,7 +18,6 @@ import argparse
 import gzip
 import json
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -66,7 +65,7 @@ def capturing(lab: Session, target: Path) -> Iterator[None]:
         yield
         time.sleep(FLUSH_S)
     finally:
-        tcpdump.send_signal(signal.SIGINT)
+        tcpdump.terminate()  # not SIGINT, which is ignored below a shell's background job
         sys.stderr.write(tcpdump.communicate()[1])
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -207,10 +206,11 @@ def capturing(lab: Session, targets: Sequence[tuple[str, Path]]) -> Iterator[Non
         yield
         time.sleep(FLUSH_S)
     finally:
+        # Not SIGINT, which is ignored below a shell's background job.
         for tcpdump in running:
-            tcpdump.send_signal(signal.SIGINT)
+            tcpdump.terminate()
         for tcpdump in running:
-            tcpdump.communicate()
+            tcpdump.communicate(timeout=JOB_S)
 
 
 def main() -> int:

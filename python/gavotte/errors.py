@@ -5,10 +5,25 @@
 
 from __future__ import annotations
 
+import re
+
+LONGEST_WORD = 300
+"""Characters without a blank that a message repeats whole; of a longer run, its two ends."""
+_KEPT = 100
+
 
 def printable(text: str) -> str:
     """One line in which control characters are escaped, so that what a file or a host says cannot steer a terminal."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _brief(text: str) -> str:
+    """A message in which what a file holds is not repeated by the thousand."""
+    return re.sub(
+        rf"\S{{{LONGEST_WORD + 1},}}",
+        lambda word: f"{word[0][:_KEPT]}... ({len(word[0]) - 2 * _KEPT} more) ...{word[0][-_KEPT:]}",
+        text,
+    )
 
 
 class GavotteError(Exception):
@@ -20,8 +35,8 @@ class GavotteError(Exception):
     """
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        self.message = printable(message)
-        self.hint = printable(hint)
+        self.message = printable(_brief(message))
+        self.hint = printable(_brief(hint))
         super().__init__(self.message)
 
     def __str__(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from types import SimpleNamespace
 
 from gavotte.agents import Fleet
@@ -41,6 +41,7 @@ class PlayedFleet(Fleet):
     Attributes:
         asked: all schedules so far.
         started: replays that were let go.
+        looks: host to those that it was to look at, each time.
     """
 
     def __init__(
@@ -48,18 +49,27 @@ class PlayedFleet(Fleet):
         names: Iterable[str],
         say: Callable[[Mapping[str, pb.MeasureRequest]], Replies] = answers,
         replayed: Callable[[Mapping[str, pb.ReplayRequest]], Events] | None = None,
+        there: Container[str] | None = None,
     ) -> None:
         reach: Reach = SimpleNamespace(channels={})  # type: ignore[assignment]
         super().__init__(inventory(names), reach)
         self.hosts = list(self.inventory.host)
         self.asked: list[Mapping[str, pb.MeasureRequest]] = []
         self.started: list[str] = []
+        self.looks: list[dict[str, list[str]]] = []
         self._say = say
         self._replayed = replayed
+        self._there = there
 
     def measure(self, requests: Mapping[str, pb.MeasureRequest], **_: object) -> Iterator[object]:  # type: ignore[override]
         self.asked.append(requests)
         yield from self._say(requests)
+
+    def look(self, looks: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+        self.looks.append({name: list(peers) for name, peers in looks.items()})
+        if self._there is None:
+            return {}
+        return {name: frozenset(peer for peer in peers if peer in self._there) for name, peers in looks.items()}
 
     def replay(self, requests: Mapping[str, pb.ReplayRequest], **_: object) -> Iterator[object]:  # type: ignore[override]
         assert self._replayed is not None

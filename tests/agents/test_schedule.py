@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.agents.played import Events, PlayedFleet, Replies, answers
+from tests.shell import until
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.replaying import replay
@@ -88,6 +89,61 @@ def test_a_host_that_nobody_reaches_is_dropped() -> None:
 
     fleet = PlayedFleet("abcd", say)
     assert sum(not answer.error for answer in carry_out(fleet, SCHEDULE, round_s=1.0)) == 4
+    assert list(fleet.lost) == ["a"]
+
+
+def test_of_two_that_lose_touch_others_tell_which_is_gone_before_anybody_else_waits_for_it() -> None:
+    def say(parts: Mapping[str, pb.MeasureRequest]) -> Replies:
+        yield "a", pb.ProbeReply(round=0, peer="b", error="no way", failure=pb.FAILURE_VANISHED)
+        # What comes next finds it dropped.
+        until(lambda: "b" in fleet.lost)
+        yield from ((name, reply) for name, reply in answers(parts) if "b" not in (name, reply.peer))
+
+    fleet = PlayedFleet("abcd", say, there="acd")
+    found = list(carry_out(fleet, SCHEDULE, round_s=1.0))
+    assert fleet.looks == [{"c": ["a", "b"], "d": ["a", "b"]}]
+    assert list(fleet.lost) == ["b"]
+    assert {answer.failure for answer in found if "b" in (answer.source, answer.target)} == {
+        pb.FAILURE_VANISHED,
+        pb.FAILURE_DROPPED,
+    }
+    assert sum(not answer.error for answer in found) == 4
+
+
+def test_who_waits_in_vain_for_a_probe_says_so() -> None:
+    def say(parts: Mapping[str, pb.MeasureRequest]) -> Replies:
+        yield "b", pb.ProbeReply(round=0, peer="a", error="gone", failure=pb.FAILURE_VANISHED, awaited=True)
+        yield from ((name, reply) for name, reply in answers(parts) if "a" not in (name, reply.peer))
+
+    fleet = PlayedFleet("abcd", say, there="bcd")
+    found = list(carry_out(fleet, SCHEDULE, round_s=1.0))
+    assert list(fleet.lost) == ["a"]
+    assert sorted((answer.round, answer.source, answer.target) for answer in found) == STEPS
+
+
+def test_two_that_others_reach_are_both_kept() -> None:
+    def say(parts: Mapping[str, pb.MeasureRequest]) -> Replies:
+        for name, reply in answers(parts):
+            if {name, reply.peer} == {"a", "b"}:
+                reply = pb.ProbeReply(
+                    round=reply.round, peer=reply.peer, error="a wall", failure=pb.FAILURE_UNREACHABLE
+                )
+            yield name, reply
+
+    fleet = PlayedFleet("abcd", say, there="abcd")
+    found = list(carry_out(fleet, SCHEDULE, round_s=1.0))
+    assert fleet.looks
+    assert not fleet.lost
+    assert sum(not answer.error for answer in found) == 6
+
+
+def test_a_wait_that_nobody_asked_for_is_a_lie() -> None:
+    def say(parts: Mapping[str, pb.MeasureRequest]) -> Replies:
+        yield "a", pb.ProbeReply(round=0, peer="d", error="gone", failure=pb.FAILURE_VANISHED, awaited=True)
+        yield from answers(parts)
+
+    fleet = PlayedFleet("abcd", say, there="abcd")
+    list(carry_out(fleet, SCHEDULE, round_s=1.0))
     assert list(fleet.lost) == ["a"]
 
 

@@ -16,6 +16,7 @@ from tests.shell import gavotte
 from gavotte.cli import measure
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.app import read_app, write_app
+from gavotte.formats.byte_matrix import read_byte_matrix
 from gavotte.formats.guarantee import read_guarantee
 from gavotte.formats.history import read_history, write_history
 from gavotte.formats.inventory import read_inventory
@@ -23,7 +24,11 @@ from gavotte.formats.network import read_network, write_network
 from gavotte.formats.placement import read_placement, write_placement
 from gavotte.formats.rates import parse_rate
 from gavotte.formats.topology import read_topology
+from gavotte.profile.gathering import Request
+from gavotte.profile.sources.mpip import read_mpip
 from gavotte.simulate import read_flows
+from gavotte.store import import_file, open_store
+from gavotte.transfer.traces import read_trace
 
 NAMES = ["web1", "web2", "web3", "db1"]
 FLOWS = "id,source,target,bytes,start_s\n0,web1,web2,1000,0\n"
@@ -40,6 +45,10 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "Guarantee").write_text('format = "gavotte/guarantee/1"\n')
     (tmp_path / "Inventory").write_text('# of the lab\nformat = "gavotte/hosts/1"\n')
     (tmp_path / "list of flows").write_text(FLOWS)
+    (tmp_path / "table of bytes").write_text("source,target,bytes\nweb1,web2,1000\n")
+    (tmp_path / "coflow trace").write_text("coflow,arrival_s,source,target,bytes\nc,0,web1,web2,1000\n")
+    (tmp_path / "mpiP report").write_text("@ mpiP\n")
+    (tmp_path / "capture of packets").write_bytes(b"\xd4\xc3\xb2\xa1\x02\x00\x04\x00\xff\xff")
     return tmp_path
 
 
@@ -52,21 +61,31 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "Inventory": read_inventory,
     "Guarantee": read_guarantee,
     "list of flows": lambda path: read_flows(path, NAMES),
+    "table of bytes": read_byte_matrix,
+    "coflow trace": read_trace,
+    "mpiP report": lambda path: read_mpip(Request((str(path),))),
 }
+TABLES = {"list of flows", "table of bytes", "coflow trace"}
+"""Their columns may stand in any order and among others: what they lack is told by name."""
 
 
 @pytest.mark.parametrize("wanted", READERS)
-@pytest.mark.parametrize("given", READERS)
+@pytest.mark.parametrize("given", [*READERS, "capture of packets"])
 def test_a_file_of_another_kind_is_named_as_such(files: Path, given: str, wanted: str) -> None:
     path = files / given
-    if given == wanted:
-        if given not in ("Topology", "Inventory", "Guarantee"):
+    if given == wanted or {given, wanted} <= TABLES:
+        if given == wanted and given not in ("Topology", "Inventory", "Guarantee", "mpiP report"):
             READERS[wanted](path)
         return
     with pytest.raises(FormatError) as raised:
         READERS[wanted](path)
-    a, an = (f"a{'n' * (noun[0] in 'AI')} {noun}" for noun in (given, wanted))
+    a, an = (f"a{'n' * (noun[0] in 'AIm')} {noun}" for noun in (given, wanted))
     assert str(raised.value) == f"{path}: is {a}; use {an}"
+
+
+def test_a_file_of_another_kind_is_not_imported(files: Path) -> None:
+    with open_store(files / "s.sqlite") as store, pytest.raises(FormatError, match="is a Network; use a History"):
+        import_file(store, files / "Network")
 
 
 @pytest.mark.slow
@@ -81,16 +100,46 @@ def test_a_file_of_another_kind_is_named_as_such(files: Path, given: str, wanted
         ("place Network App --only x=wbe1", "the network has no host `wbe1`; did you mean `web1`?"),
         ("place Network App --only xx=web1", "`xx` matches no task; did you mean `x`?"),
         ("model History --without hh1", "`hh1`, which is not in the History; did you mean `h1`?"),
+        ("model History -o x.csv", "x.csv: a Network is written as .json; use -o x.json"),
+        ("place Network App -o x.csv", "x.csv: a Placement is written as .json; use -o x.json"),
+        ("simulate Network mistyped.csv", "mistyped.csv: line 2: source: no host `wbe1`; did you mean `web1`?"),
+        (
+            "simulate Mistyped App --network n.network.json",
+            "placed on `wbe1`, which is not a host of the network; did you",
+        ),
+        ("run Mistyped App --hosts Hosts", "`wbe1`, which is not a host of the inventory; did you mean `web1`?"),
+        (
+            "place Network App --ran Mistyped --took 5",
+            "`wbe1`, which is not a host of the network; did you mean `web1`?",
+        ),
+        ("export Mistyped --format slurm --network Network", "the network has no host `wbe1`; did you mean `web1`?"),
+        ("guarantee apply Wanted --hosts Hosts", "the inventory has no host `wbe1`; did you mean `web1`?"),
+        ("broadcast App --hosts Hosts --from wbe1 -o x", "the inventory has no host `wbe1`; did you mean `web1`?"),
+        (
+            "broadcast App --hosts Hosts --from web1 --to wbe2 -o x",
+            "the inventory has no host `wbe2`; did you mean `web2`?",
+        ),
         ("simulate Network flows.csv --poisson wbe1:db1:1:1MB", "no host `wbe1`; did you mean `web1`?"),
     ],
 )
 def test_what_was_meant_is_told(files: Path, words: str, said: str) -> None:
     (files / "n.network.json").write_bytes((files / "Network").read_bytes())
     (files / "flows.csv").write_text(FLOWS)
+    (files / "mistyped.csv").write_text(FLOWS.replace("web1", "wbe1"))
+    write_placement(files / "Mistyped", builders.placement({"x": "wbe1", "y": "web2"}, "a"))
+    (files / "Wanted").write_text(
+        'format = "gavotte/guarantee/1"\n[[guarantee]]\nhost = "wbe1"\negress = "1mbit"\ningress = "1mbit"\n'
+    )
+    hosts = "".join(
+        f'[[host]]\nname = "{name}"\naddress = "127.0.0.{at}"\nagent = "unix:/nowhere/{at}"\n'
+        for at, name in enumerate(NAMES, 1)
+    )
+    (files / "Hosts").write_text(f'format = "gavotte/hosts/1"\n{hosts}')
     done = gavotte(*words.replace("simulate Network", "simulate n.network.json").split(), cwd=files)
     assert done.returncode == 1
-    assert said in done.stderr
-    assert done.stderr.count("\n") == 1
+    *notes, last = done.stderr.splitlines()
+    assert said in last
+    assert not any(line.startswith("error: ") for line in notes)
 
 
 @pytest.mark.parametrize(

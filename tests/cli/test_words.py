@@ -76,6 +76,7 @@ def test_a_table_loses_nothing_at_80_columns(data: st.DataObject, columns: int, 
         shown_at = io.StringIO()
         console = Console(file=shown_at, width=80, highlight=False)
         patch.setattr(output, "stdout", lambda: console)
+        patch.setattr(output, "_is_plain", lambda *_: False)  # as on a terminal
         output.emit_table(names, content, words=text)
         shown = shown_at.getvalue()
     for row in [names, *content]:

@@ -93,7 +93,12 @@ def test_proofs_survive_and_unknown_verdicts_do_not(tmp_path: Path) -> None:
         ({"time_s": np.array([1.0, np.nan])}, "time_s"),
         ({"hops": np.zeros((2, 2), dtype=int)}, "hops"),
         ({"hops": np.full((3, 3), -1)}, "hops"),
+        ({"hops": np.full((3, 3), 256)}, "hops"),
+        ({"hops": np.full((3, 3), 2**64 - 1, dtype=np.uint64)}, "hops"),
         ({"cpus": np.array([1.0, 0.0, 1.0])}, "cpus"),
+        ({"cpus": np.array([1.0, 1e10, 1.0])}, "cpus"),
+        ({"memory_bytes": np.full(3, 1 << 62)}, "memory_bytes"),
+        ({"memory_bytes": np.full(3, 2**64 - 1, dtype=np.uint64)}, "memory_bytes"),
         ({"alpha_s": np.array(["x"])}, "alpha_s"),
     ],
 )

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
+from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_bytes, format_rate, parse_rate, parse_size
 
 
@@ -58,3 +59,8 @@ def test_sizes_for_people() -> None:
     assert format_bytes(264_960_000) == "265 MB"
     assert format_rate(287e6) == "287 Mbit/s"
     assert format_rate(float("inf")) == "unlimited"
+
+
+@pytest.mark.parametrize(("number", "said"), [(0, "0 pairs"), (1, "1 pair"), (2, "2 pairs")])
+def test_a_count_takes_its_noun_along(number: int, said: str) -> None:
+    assert counted(number, "pair") == said

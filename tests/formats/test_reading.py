@@ -16,12 +16,15 @@ from tests.examples import examples
 
 from gavotte.errors import FormatError
 from gavotte.formats.app import App, read_app, write_app
+from gavotte.formats.byte_matrix import read_byte_matrix
 from gavotte.formats.inventory import Inventory, read_inventory, write_inventory
 from gavotte.formats.network import Network, read_network, write_network
 from gavotte.formats.placement import Placement, read_placement, write_placement
 from gavotte.formats.reading import write_text
 from gavotte.formats.record import Record, read_records, write_records
 from gavotte.formats.topology import read_topology
+from gavotte.simulate.flows import read_flows
+from gavotte.transfer.traces import read_trace
 
 TOPOLOGY = """
 format = "gavotte/topology/1"
@@ -282,3 +285,31 @@ def test_a_new_file_obeys_the_umask(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert (tmp_path / "x").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("read", [read_network, read_app, read_records, read_flows, read_trace, read_byte_matrix])
+def test_what_never_ends_is_not_read_to_its_end(read: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gavotte.formats.reading.MAX_PIPED_BYTES", 1 << 20)
+    with pytest.raises(FormatError, match=r"^/dev/zero: is larger than 1048576 bytes; "):
+        read(*("/dev/zero", ["a"])[: 2 if read is read_flows else 1])
+
+
+def test_a_file_that_tells_its_size_is_refused_unread(tmp_path: Path) -> None:
+    with (tmp_path / "n.network.json").open("wb") as sparse:
+        sparse.truncate((1 << 30) + 1)
+    with pytest.raises(FormatError, match="is larger than 1073741824 bytes"):
+        read_network(tmp_path / "n.network.json")
+
+
+def test_a_pipe_is_read_whole(tmp_path: Path) -> None:
+    ends = os.pipe()
+    with os.fdopen(ends[0], "rb") as reading:
+        with os.fdopen(ends[1], "w") as writing:
+            json.dump(NETWORK, writing)
+        assert read_network(f"/dev/fd/{reading.fileno()}").names == ["vm0", "vm1"]
+
+
+def test_a_message_does_not_repeat_thousands_of_characters() -> None:
+    told = str(FormatError("f.csv", "line 2", f"`{'9' * 5000}` is not a number", "use e.g. 7"))
+    assert len(told) < 400
+    assert told.endswith("9` is not a number; use e.g. 7")

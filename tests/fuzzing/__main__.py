@@ -25,6 +25,7 @@ from typing import NoReturn
 
 from tests.fuzzing.cases import COMMANDS, reader_of, write
 from tests.fuzzing.mutate import damaged
+from tests.shell import one_line_of_error
 
 from gavotte.errors import GavotteError
 
@@ -64,7 +65,7 @@ def attempt(words: list[str]) -> tuple[int, str, str]:
     said = err.getvalue()
     if status not in (0, 1, 2):
         return status, said, f"status {status}"
-    if status and sum(line.startswith("error: ") for line in said.splitlines()) != 1:
+    if status and not one_line_of_error(words, said):
         return status, said, "not one line of error"
     if "out of memory" in said:
         return status, said, "a small file takes all memory"

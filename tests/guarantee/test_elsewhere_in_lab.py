@@ -22,7 +22,7 @@ from gavotte.agents.binary import agent_binary
 from gavotte.errors import GavotteError
 from gavotte.formats.guarantee import Guarantee
 from gavotte.formats.inventory import Inventory, read_inventory
-from gavotte.guarantee import HostState, apply, clear, status
+from gavotte.guarantee import GuardedHost, apply, clear, status
 
 pytestmark = pytest.mark.lab
 
@@ -55,7 +55,7 @@ def wanted(**entries: Any) -> Guarantee:
     return Guarantee.model_validate({"format": "gavotte/guarantee/1", "guarantee": kept, **entries})
 
 
-def state(inventory: Inventory, host: str) -> HostState:
+def state(inventory: Inventory, host: str) -> GuardedHost:
     return next(each for each in status(inventory).hosts if each.host == host)
 
 

@@ -73,6 +73,7 @@ def test_a_name_without_a_host_line_is_taken_as_it_is(config: Path) -> None:
         ("Host a\n", "", "needs a pattern"),
         ("Include {path}\n", "*", "includes too many levels"),
         ("Include **x\n", "*", "no Host line matches"),
+        ("Include ~nouser/x\n", "*", "no Host line matches"),
         ("Host a\n  HostName b\0c\n", "a", "line 2: holds a NUL character"),
         pytest.param("Host a\n  Porty 7\n", "a", "Bad configuration option: porty", marks=needs_ssh),
         pytest.param("Host a\n  HostName x.invalid\n", "a", "Host a: `x.invalid` does not resolve", marks=needs_ssh),

@@ -321,15 +321,41 @@ def test_an_agent_that_died_or_hangs_shows(runtime_folder: Path, listener: Path,
         until(lambda: [host.agent for host in session.status().hosts] == [False, True])
 
 
-def test_what_runs_beside_a_lab_ends_with_it(cleared: Path, listener: Path, tmp_path: Path) -> None:
-    path = tmp_path / "two.topology.toml"
+GAVOTTE = Path(sys.executable).parent / "gavotte"
+
+
+@pytest.fixture
+def one_host(tmp_path: Path) -> Path:
+    path = tmp_path / "one.topology.toml"
     path.write_text('format = "gavotte/topology/1"\nswitch = [{ name = "s" }]\nhost = [{ name = "a", switch = "s" }]\n')
-    gavotte = Path(sys.executable).parent / "gavotte"
-    owner = subprocess.Popen([gavotte, "lab", "run", path, "--", "sleep", "1000"])
+    return path
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "exec sleep 1000",
+        "sleep 1000; true",
+        "trap '' TERM INT HUP; sleep 1000; sleep 1000",
+        "setsid sh -c 'trap \"\" TERM; sleep 1000; true' & wait",
+    ],
+    ids=["alone", "child", "deaf", "session"],
+)
+def test_what_runs_beside_a_lab_ends_with_it(
+    cleared: Path, listener: Path, one_host: Path, command: str, number: int
+) -> None:
+    owner = subprocess.Popen([GAVOTTE, "lab", "run", one_host, "--", "sh", "-c", command])
     until(lambda: any(line.startswith("sleep 1000") for line in processes_of(cleared).values()))
-    owner.kill()
+    owner.send_signal(number)
     owner.wait()
     until(lambda: not processes_of(cleared))
+
+
+@pytest.mark.parametrize(("command", "status"), [("exit 3", 3), ("kill -USR1 $$", 128 + signal.SIGUSR1), ("true", 0)])
+def test_lab_run_ends_as_its_command_does(runtime_folder: Path, one_host: Path, command: str, status: int) -> None:
+    done = subprocess.run([GAVOTTE, "lab", "run", one_host, "--", "sh", "-c", command], check=False)
+    assert done.returncode == status
 
 
 def test_a_path_too_long_for_sockets_is_refused(

@@ -126,7 +126,7 @@ class PlayedNetwork:
         # What a full link drops was sent, too.
         sent = int((0.5 * (share_bps + alone_bps) if lost else alone_bps) / 8 * seconds)
         return pb.ProbeReply(
-            seconds=seconds + 0.003,
+            seconds=asked.pause_s + seconds + 0.003,
             bytes_sent=sent,
             gated_train=result,
             error=f"the train was refused: {result.refusal}" if result.refusal else "",

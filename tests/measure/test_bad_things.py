@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +19,12 @@ from tests.shell import GAVOTTE, until
 
 from gavotte import lab
 from gavotte.agents import Budget, enrolled
+from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.schedule import OUT_OF_TOUCH, Answer, carry_out
 from gavotte.errors import AgentError, BusyError
 from gavotte.formats.history import read_history
 from gavotte.formats.inventory import Inventory, read_inventory
-from gavotte.measure import bulk, measure
+from gavotte.measure import Method, bulk, measure, underway
 from gavotte.measure.sharing import measure_sharing
 from gavotte.run import run
 
@@ -84,6 +87,40 @@ def test_a_host_that_vanishes_does_not_hold_up_the_others(
     rest = [index for index, name in enumerate(HOSTS) if name != VICTIM]
     rates = result.history.beta_Bps[0][np.ix_(rest, rest)]
     assert np.isfinite(rates[~np.eye(len(rest), dtype=bool)]).all()
+
+
+@pytest.mark.parametrize("method", ["train", bulk(seconds=0.5)], ids=["train", "bulk"])
+def test_a_host_whose_interface_goes_down_is_waited_for_once(
+    cloud: lab.Session, monkeypatch: pytest.MonkeyPatch, method: str | Method
+) -> None:
+    answers: list[Answer] = []
+
+    def kept(*args: Any, **kwargs: Any) -> Iterator[Answer]:
+        for answer in carry_out(*args, **kwargs):
+            answers.append(answer)
+            yield answer
+
+    monkeypatch.setattr(underway, "carry_out", kept)
+    done = False
+
+    def progress(count: int, _total: int) -> None:
+        nonlocal done
+        if count >= 9 and not done:
+            done = True
+            faults.unplug(cloud, VICTIM)
+
+    result = measure(read_inventory(cloud.hosts_file), method=method, progress=progress, count=2, seed=1)
+    assert done
+    assert list(result.lost) == [VICTIM]
+    assert "cannot reach each other" in result.lost[VICTIM]
+    assert not result.failures
+    rest = [index for index, name in enumerate(HOSTS) if name != VICTIM]
+    rates = result.history.beta_Bps[:, rest][:, :, rest]
+    assert np.isfinite(rates[:, ~np.eye(len(rest), dtype=bool)]).all()
+    # Whoever was sending to it then found out; for all others it was gone already.
+    waited = [answer for answer in answers if answer.target == VICTIM and answer.failure in OUT_OF_TOUCH]
+    assert len(waited) <= 1
+    assert all(answer.failure != pb.FAILURE_LATE for answer in answers)
 
 
 def test_a_snapshot_after_the_loss_goes_without_the_host(cloud: lab.Session) -> None:
@@ -291,6 +328,24 @@ def test_a_full_disk_is_one_line(small_cloud: lab.Session, tmp_path: Path) -> No
     assert again.communicate(timeout=60)[1]
     assert again.returncode == 0
     assert read_history(output).answered
+
+
+def test_paths_that_did_not_answer_replace_none_that_had(cloud: lab.Session, tmp_path: Path) -> None:
+    output = tmp_path / "h.npz"
+    arguments = ("measure", "--hosts", cloud.hosts_file, "-o", output, "--method", "bulk", "--seconds", "0.1")
+    process = gavotte(*arguments)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    before = output.read_bytes()
+    # Both hosts are well, only the path between them is gone.
+    address = address_of(read_inventory(cloud.hosts_file), VICTIM)
+    assert cloud.run("h0", ["ip", "route", "add", "blackhole", address]).returncode == 0
+    process = gavotte(*arguments)
+    said = process.communicate(timeout=90)[1]
+    assert process.returncode == 1
+    assert "stays as it was" in said
+    assert output.read_bytes() == before
+    assert read_history(tmp_path / "h.lost.npz").answered
 
 
 def test_a_killed_measurement_goes_on(small_cloud: lab.Session, tmp_path: Path) -> None:

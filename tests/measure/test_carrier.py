@@ -57,7 +57,7 @@ def test_a_host_that_transfers_do_not_reach_costs_one_round_its_waiting_time() -
             yield name, pb.ReplayReply(ready=pb.Ready(connected=1))
         for name, part in parts.items():
             for each in part.transfers:
-                done = pb.TransferDone(id=each.id, start_s=0.1, finish_s=0.5, bytes=each.bytes)
+                done = pb.TransferDone(id=each.id, start_s=0.1, finish_s=0.5, bytes=each.bytes, bin_bytes=[each.bytes])
                 if "d" in (name, each.target):
                     done = pb.TransferDone(id=each.id, error="no way", failure=pb.FAILURE_UNREACHABLE)
                 yield name, pb.ReplayReply(done=done)

@@ -152,11 +152,12 @@ def test_it_counts_the_experiments(tmp_path: Path) -> None:
     known = two_racks().model_copy(update={"rate_bps": [[5e7] * 8] * 8})
     write_network(network, known)
     without, share = dry(hosts, "--network", str(network)), dry(hosts, "--network", str(network), "--sharing")
-    expected = cost_of_sharing(foreseen(NAMES, known))
+    expected = cost_of_sharing(foreseen(NAMES, known), known=known)
     assert share["bytes"] - without["bytes"] == expected.bytes > 0
     assert share["seconds"] - without["seconds"] == pytest.approx(expected.seconds)
     # Both racks' uplinks are loaded once, too.
-    alone = cost_of_sharing(foreseen(NAMES, known.model_copy(update={"groups": []})))
+    plain = known.model_copy(update={"groups": []})
+    alone = cost_of_sharing(foreseen(NAMES, plain), known=plain)
     assert expected.bytes > alone.bytes
     refused = CliRunner().invoke(
         app, ["measure", "--hosts", str(hosts), "--sharing", "--network", str(network), "--budget", "290MB"]

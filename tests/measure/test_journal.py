@@ -10,6 +10,7 @@ import pytest
 from tests.agents.played import inventory
 
 from gavotte.errors import FormatError
+from gavotte.formats.history import read_history, write_history
 from gavotte.measure.journal import Journal
 from gavotte.measure.results import Results
 
@@ -38,19 +39,43 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         ENTRY | {"reading": READING | {"goodput_bps": [1.0]}},
         ENTRY | {"reading": READING | {"goodput_bps": -1.0}},
         ENTRY | {"reading": READING | {"goodput_bps": 10**400}},
+        ENTRY | {"reading": READING | {"goodput_bps": 1e300}},
+        ENTRY | {"reading": READING | {"bucket_bytes": float("inf")}},
+        ENTRY | {"reading": READING | {"loss": True}},
+        ENTRY | {"reading": READING | {"failure": -3}},
         ENTRY | {"reading": READING | {"verdict": 3}},
         ENTRY | {"reading": READING | {"failure": "none"}},
         ENTRY | {"reading": READING | {"refusal": 7}},
         ENTRY | {"rtt_s": 10**400},
+        ENTRY | {"rtt_s": 1e308},
+        ENTRY | {"rtt_s": -1.0},
+        ENTRY | {"idle_s": -1e308},
         ENTRY | {"hops": float("inf")},
+        ENTRY | {"hops": 10**99},
+        ENTRY | {"hops": -5},
+        ENTRY | {"hops": 256},
         ENTRY | {"at": [0, 0]},
+        ENTRY | {"at": [0, 0, 0]},
+        ENTRY | {"at": [0, 0, 2]},
+        ENTRY | {"at": [0, -1, 1]},
+        ENTRY | {"at": [1, 0, 1]},
         {"snapshot": float("inf"), "time_s": 1.0},
+        {"snapshot": 1, "time_s": 1.0},
         {"snapshot": 0, "time_s": 10**400},
+        {"snapshot": 0, "time_s": 1e300},
+        {"snapshot": 0, "time_s": 0.5},
         "[" * 100_000,
         "7",
     ],
-    ids=range(14),
+    ids=range(31),
 )
-def test_values_of_a_wrong_kind_are_one_line(entry: Any, tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="line 2: is damaged"):
-        gone_on_with(tmp_path, entry)
+def test_values_that_nobody_wrote_are_one_line(entry: Any, tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="line 3: is damaged"):
+        gone_on_with(tmp_path, {"snapshot": 0, "time_s": 1.0}, entry)
+
+
+def test_what_is_gone_on_with_makes_a_history_that_is_read(tmp_path: Path) -> None:
+    most = {"rtt_s": 1e9, "hops": 255, "idle_s": 1e9, "reading": READING | {"goodput_bps": 1e15, "jain": None}}
+    results = gone_on_with(tmp_path, {"snapshot": 0, "time_s": 1.0}, ENTRY, ENTRY | {"at": [0, 1, 0]} | most)
+    write_history(tmp_path / "h.npz", results.history())
+    assert read_history(tmp_path / "h.npz").answered == 2

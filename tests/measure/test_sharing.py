@@ -10,7 +10,8 @@ import pytest
 from tests.measure.oracle import Oracle
 from tests.measure.random_clouds import KINDS, random_cloud
 
-from gavotte.measure.sharing.carrier import _until_first_end
+from gavotte.agents import agent_pb2 as pb
+from gavotte.measure.sharing.carrier import _of_transfers
 from gavotte.measure.sharing.experiments import ATTEMPTS, run_experiments, typical_rate
 from gavotte.measure.sharing.overlap import MIN_OVERLAP_S, Series, Together, judge, together
 from gavotte.measure.sharing.trials import Trial, Way, plan_trials, rounds_of
@@ -178,15 +179,46 @@ def test_a_full_link_gives_an_even_sum(spread: float, verdict: str) -> None:
     assert judge([100e6, 100e6], found)[0] == verdict
 
 
-def test_two_transfers_of_a_capped_host_tell_the_cap() -> None:
-    # 100 Mbit/s for both; one is done when it has had a third of it for its 40 Mbit.
-    expect = {(0, 1): 100e6, (0, 2): 100e6}
-    found = _until_first_end({(0, 1): (40e6, 0.0, 0.6), (0, 2): (40e6, 0.0, 0.8)}, expect)
-    both = together(list(found.values()))
-    assert both.sum_bps == pytest.approx(100e6, rel=0.02)
+def shaped(cap_bps: float, bucket_bytes: float, seconds: float, *, shares: Sequence[float]) -> list[Series]:
+    """What flows bring through one token bucket: its depth at once, then its rate."""
+    bits = np.full(round(seconds / 0.01), cap_bps * 0.01)
+    bits[0] += 8 * bucket_bytes
+    return [Series(0.0, 0.01, share * bits) for share in shares]
 
 
-def test_two_transfers_of_unlike_rates_that_share_nothing() -> None:
-    expect = {(0, 1): 100e6, (0, 2): 40e6}
-    found = _until_first_end({(0, 1): (40e6, 0.0, 0.4), (0, 2): (16e6, 0.0, 0.4)}, expect)
-    assert together(list(found.values())).rate_bps == pytest.approx((100e6, 40e6), rel=0.02)
+@pytest.mark.parametrize("bucket_bytes", [32e3, 256e3])
+@pytest.mark.parametrize("shares", [(1.0,), (0.5, 0.5), (0.6, 0.3, 0.1)])
+def test_a_bucket_that_empties_is_no_rate(bucket_bytes: float, shares: tuple[float, ...]) -> None:
+    found = together(shaped(20e6, bucket_bytes, 0.4, shares=shares))
+    assert found.sum_bps == pytest.approx(20e6, rel=1e-6)
+    assert found.rate_bps == pytest.approx([20e6 * share for share in shares], rel=1e-6)
+
+
+@pytest.mark.parametrize("stall", [(0.02, 0.22), (0.08, 0.12), (0.15, 0.35)])
+def test_a_lost_segment_only_delays_what_came_after_it(stall: tuple[float, float]) -> None:
+    (series,) = shaped(20e6, 32e3, 0.6, shares=(1.0,))
+    first, last = (round(time_s / 0.01) for time_s in stall)
+    held = series.bits[first:last].sum()
+    series.bits[first:last] = 0.0
+    series.bits[last] += held
+    assert together([series]).sum_bps == pytest.approx(20e6, rel=1e-6)
+
+
+def transfers(series: Series, *, flows: int = 4, queued: int = 8) -> list[pb.TransferDone]:
+    """The same as that many connections tell it: one counts late, since its first byte waited, another ends late."""
+    even = [int(bits / 8 / flows) for bits in series.bits]
+    finish_s = 0.1 + len(even) * 0.01
+    dones = [pb.TransferDone(start_s=0.1, finish_s=finish_s, bin_bytes=even) for _ in range(flows)]
+    del dones[0].bin_bytes[:queued]
+    dones[0].bin_bytes[0] += sum(even[:queued])
+    dones[1].finish_s += 0.05
+    dones[1].bin_bytes[:] = [*even[:-1], 0, 0, 0, 0, 0, even[-1]]
+    return dones
+
+
+def test_transfers_of_a_capped_host_tell_the_cap() -> None:
+    one, other = (_of_transfers(transfers(each)) for each in shaped(20e6, 32e3, 0.8, shares=(0.7, 0.3)))
+    assert one.start_s == 0.1
+    assert together([one, other]).sum_bps == pytest.approx(20e6, rel=2e-3)
+    alone = _of_transfers(transfers(shaped(20e6, 32e3, 0.4, shares=(1.0,))[0]))
+    assert together([alone]).sum_bps == pytest.approx(20e6, rel=2e-3)

@@ -18,7 +18,7 @@ from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import read_network
 from gavotte.formats.topology import Topology
 from gavotte.measure import measure
-from gavotte.measure.sharing import measure_sharing
+from gavotte.measure.sharing import learn_sharing, measure_sharing
 from gavotte.measure.sharing.paths import trace_paths
 from gavotte.model import model
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
@@ -56,6 +56,16 @@ def test_an_uplink_is_found_and_nothing_is_invented(tmp_path: Path) -> None:
     for host in network.hosts:
         assert host.egress_bps is None or host.egress_bps == pytest.approx(60e6 * GOODPUT_PER_WIRE, rel=0.15)
         assert host.ingress_bps is None
+
+
+def test_the_caps_of_slow_hosts_are_not_the_burst_of_their_shapers() -> None:
+    hosts = [{"name": f"vm{i}", "switch": "core", "egress": "20mbit", "burst": "128kb"} for i in range(3)]
+    with lab.session(builders.topology(hosts, switches=["core"]), source="tests") as session:
+        inventory = read_inventory(session.hosts_file)
+        history, _ = learn_sharing(inventory, measure(inventory).history, seed=1)
+    for host in model(history).hosts:
+        # With the burst it was 15 % more.
+        assert host.egress_bps == pytest.approx(20e6 * GOODPUT_PER_WIRE, rel=0.03)
 
 
 def test_routers_on_the_way_are_traced_without_rights(small_cloud: lab.Session) -> None:

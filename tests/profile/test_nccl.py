@@ -76,6 +76,17 @@ def op(kind: str, comm: str, ranks: int, count: int = 1000, count_of: str = "1a"
     return f"NCCL INFO {kind}: opCount {count_of} sendbuff 0x1f recvbuff 0x2f {tail}"
 
 
+def _endless() -> list[str]:
+    number = "1" * 5000
+    return [
+        f"Channel {number}/02 : 0 1",
+        f"Channel 00/02 : 0 {number}",
+        f"Ring {number} : 0 -> 1 -> 0",
+        *(f"Trees [0] {'/'.join(below)}->0->-1" for below in ((number, "1", "1"), ("1", "1", number))),
+        f"Trees [{number}] 1/-1/-1->0->-1 [0] 1/-1/-1->{number}->-1 [0] 1/-1/-1->0->{number}",
+    ]
+
+
 # How lines look, by the public thread that shows them; sizes are ours.
 SEEN = {
     # NVIDIA/nccl issue 629 (2.10): one process with several devices, no identity, no word before `comm`.
@@ -154,6 +165,15 @@ SEEN = {
             f"[1] {op('ReduceScatter', '0xb', 2)}",
         ],
         {(1, 0): 4000},
+    ),
+    # Not NCCL's: numbers of thousands of digits where it writes ranks and channels.
+    "endless numbers": (
+        [
+            "n0:9:9 [0] NCCL INFO ncclCommInitRank comm 0xa rank 0 nranks 2 commId 0x1 - Init START",
+            *(f"n0:9:9 [0] NCCL INFO {line}" for line in _endless()),
+            f"n0:9:9 [0] {op('AllGather', '0xa', 2)}",
+        ],
+        {(0, 1): 4000},
     ),
     # RCCL and NCCL 2.29: `acc`, and words behind.
     "RCCL": (

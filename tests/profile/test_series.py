@@ -12,14 +12,14 @@ from tests.profile.frames import A, B, C, pcap_bytes, tcp
 from tests.shell import gavotte
 
 from gavotte.errors import GavotteError
-from gavotte.profile import Count, Span, Traffic, app_of, compare, merge, phases, predict
+from gavotte.profile import Count, Traffic, TrafficSpan, app_of, compare, merge, phases, predict
 
 HOUR_S = 3600.0
 
 
 def series(sizes: Callable[[int], dict[tuple[str, str], float]], intervals: int, every_s: float = 1.0) -> Traffic:
     spans = [
-        Span(n * every_s, (n + 1) * every_s, {pair: Count.exact(round(size)) for pair, size in sizes(n).items()})
+        TrafficSpan(n * every_s, (n + 1) * every_s, {pair: Count.exact(round(size)) for pair, size in sizes(n).items()})
         for n in range(intervals)
     ]
     return Traffic(("series",), ("x", "y", "z"), tuple(spans))
@@ -93,7 +93,7 @@ def test_a_short_series_is_no_prediction() -> None:
 
 def whole(**sizes: int) -> Traffic:
     counts = {(pair[0], pair[1]): Count.exact(size) for pair, size in sizes.items()}
-    return Traffic(("run",), ("x", "y", "z"), (Span(None, None, counts),))
+    return Traffic(("run",), ("x", "y", "z"), (TrafficSpan(None, None, counts),))
 
 
 def test_profiles_differ_by_the_share_that_moved() -> None:
@@ -109,7 +109,7 @@ def test_what_intervals_allow_is_no_change() -> None:
     sampled = Traffic(
         ("s",),
         ("x", "y", "z"),
-        (Span(None, None, {("x", "y"): Count(450, 300, 700), ("y", "z"): Count(550, 300, 700)}),),
+        (TrafficSpan(None, None, {("x", "y"): Count(450, 300, 700), ("y", "z"): Count(550, 300, 700)}),),
     )
     assert compare(whole(xy=600, yz=400), sampled).moved_share == 0
     with pytest.raises(GavotteError, match="has no bytes between two tasks"):

@@ -12,14 +12,14 @@ from tests.shell import gavotte
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import read_app
-from gavotte.profile import Count, Span, Traffic, app_of, profile
+from gavotte.profile import Count, Traffic, TrafficSpan, app_of, profile
 
 SAMPLED = Traffic(
     inputs=("a.sflow",),
     tasks=("x", "y", "z"),
     spans=(
-        Span(0.0, 10.0, {("y", "x"): Count(50, 40, 60), ("x", "y"): Count(1000, 900, 1100)}),
-        Span(10.0, 20.0, {("x", "y"): Count(500, 450, 550), ("z", "z"): Count.exact(7)}),
+        TrafficSpan(0.0, 10.0, {("y", "x"): Count(50, 40, 60), ("x", "y"): Count(1000, 900, 1100)}),
+        TrafficSpan(10.0, 20.0, {("x", "y"): Count(500, 450, 550), ("z", "z"): Count.exact(7)}),
     ),
     unattributed_bytes=99,
 )

@@ -153,7 +153,7 @@ def test_flow_lists_and_finish_times_are_files(tmp_path: Path) -> None:
     path.write_text("id,source,target,bytes,start_s\nx,vm0,vm2,1,0\n")
     with pytest.raises(FormatError) as caught:
         read_flows(path, ["vm0", "vm1"])
-    expected = "line 2: target: no host `vm2`; use a host of the network or a number from 0 to 1"
+    expected = "line 2: target: no host `vm2`; did you mean `vm1`?"
     assert str(caught.value) == f"{path}: {expected}"
     with pytest.raises(FormatError, match="no such file"):
         read_flows(tmp_path / "none.csv", [])

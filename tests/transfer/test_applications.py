@@ -63,7 +63,7 @@ def test_a_matrix_is_flows() -> None:
 
 def test_a_broadcast_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
     inventory = builders.inventory("abc")
-    with pytest.raises(GavotteError, match="`q` is not a host"):
+    with pytest.raises(GavotteError, match="has no host `q`"):
         Broadcast(inventory, "q")
     with pytest.raises(GavotteError, match="not a plain file name"):
         Broadcast(inventory, "a").send(b"1", "x/y")

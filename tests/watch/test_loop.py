@@ -233,3 +233,27 @@ def test_it_stops_when_told() -> None:
 def test_one_host_cannot_be_watched() -> None:
     with pytest.raises(GavotteError, match="single host"):
         Watcher({}, 0.02, Cloud(2).measure)
+
+
+def test_who_did_not_answer_is_not_present() -> None:
+    cloud = Cloud(4)
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure)
+    told: list[tuple[int, int]] = []
+
+    def look(count: int) -> int:
+        return watch(
+            watcher,
+            every_s=0,
+            wait=lambda _: False,
+            report=lambda _: None,
+            count=count,
+            alive=lambda taken: told.append((taken, len(watcher.present))),
+        )
+
+    cloud.dead = set(cloud.hosts)
+    assert look(1) == 0
+    assert told == [(0, 0)] * 2
+    cloud.dead = {"h0"}
+    told.clear()
+    assert look(1) == 1
+    assert told[-1] == (1, 3)

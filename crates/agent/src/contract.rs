@@ -12,7 +12,7 @@ pub mod data {
 }
 
 /// Version of the contract, which grows with every incompatible change.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// Longest message a frame may hold.
 pub const MAX_FRAME_BYTES: usize = 65_536;

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Costs, a task or a tree that make no sense.
+/// Costs, an operation or a tree that make no sense.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum TreeError {
     /// No hosts.

@@ -1,6 +1,6 @@
 //! Trees along which collective operations run fast on a network of unequal pairs.
 //!
-//! In go [`Costs`], the alpha-beta model of each directed pair, and a [`Task`], what goes from the root to whom. A
+//! In go [`Costs`], the alpha-beta model of each directed pair, and a [`TreeOperation`], what goes from the root to whom. A
 //! [`Tree`] says who sends to whom in which order, [`time`] how long that takes, and the functions that make trees are
 //! the binomial tree by rank ([`binomial`]), Fastest-Node-First ([`fnf`]), earliest completion first ([`ecef`]) and a
 //! local search over trees and numbers of segments ([`search`]).
@@ -16,6 +16,7 @@ mod costs;
 mod error;
 mod exchange;
 mod greedy;
+mod operation;
 mod priced;
 mod ranks;
 mod ring;
@@ -24,7 +25,6 @@ mod script;
 mod search;
 mod shape;
 mod shared;
-mod task;
 mod time;
 mod tree;
 
@@ -32,10 +32,10 @@ pub use costs::Costs;
 pub use error::TreeError;
 pub use exchange::{Message, exchange};
 pub use greedy::{Eager, binomial, ecef, fnf};
+pub use operation::TreeOperation;
 pub use ranks::Ranks;
-pub use ring::{Ring, RingTask, ring_time};
+pub use ring::{Ring, RingOperation, ring_time};
 pub use ring_search::{FoundRing, search_ring};
 pub use search::{Found, search};
-pub use task::Task;
 pub use time::{begun, time};
 pub use tree::Tree;

@@ -4,12 +4,12 @@ use gavotte_fluid::Platform;
 
 use crate::error::TreeError;
 use crate::exchange::Message;
+use crate::operation::TreeOperation;
 use crate::ranks::Ranks;
-use crate::ring::{Ring, RingTask, ring_time};
+use crate::ring::{Ring, RingOperation, ring_time};
 use crate::ring_search::{FoundRing, ring_candidates};
 use crate::script::{Priced, Script};
 use crate::search::{Found, candidates};
-use crate::task::Task;
 use crate::time::time;
 use crate::tree::Tree;
 
@@ -20,17 +20,17 @@ impl Ranks {
     /// # Errors
     ///
     /// As [`time`].
-    pub fn tree_s(&self, tree: &Tree, task: Task, back: bool) -> Result<f64, TreeError> {
-        let alone_s = time(self.costs(back), tree, task)?;
-        let task = task.check()?;
-        let flat = task.scatter && task.segments == 1 && tree.children(tree.root()).len() + 1 == tree.hosts();
+    pub fn tree_s(&self, tree: &Tree, operation: TreeOperation, back: bool) -> Result<f64, TreeError> {
+        let alone_s = time(self.costs(back), tree, operation)?;
+        let operation = operation.check()?;
+        let flat = operation.scatter && operation.segments == 1 && tree.children(tree.root()).len() + 1 == tree.hosts();
         if self.are_apart() && !flat {
             return Ok(alone_s);
         }
         let script = if flat {
-            Script::of_flat(self.count(), tree.root(), task.bytes)
+            Script::of_flat(self.count(), tree.root(), operation.bytes)
         } else {
-            Script::of_tree(tree, task)
+            Script::of_tree(tree, operation)
         };
         let script = if back { script.backwards() } else { script };
         Ok(script.price(self)?.seconds)
@@ -41,13 +41,13 @@ impl Ranks {
     /// # Errors
     ///
     /// As [`ring_time`].
-    pub fn ring_s(&self, ring: &Ring, task: RingTask) -> Result<f64, TreeError> {
-        let alone_s = ring_time(self.costs(false), ring, task)?;
+    pub fn ring_s(&self, ring: &Ring, operation: RingOperation) -> Result<f64, TreeError> {
+        let alone_s = ring_time(self.costs(false), ring, operation)?;
         let hung = ring.members().len() < ring.hosts();
         if self.are_apart() && !(hung && self.share_caps()) {
             return Ok(alone_s);
         }
-        Ok(Script::of_ring(ring, task.check()?).price(self)?.seconds)
+        Ok(Script::of_ring(ring, operation.check()?).price(self)?.seconds)
     }
 
     /// As [`crate::search`], by the true price of what it found.
@@ -55,11 +55,18 @@ impl Ranks {
     /// # Errors
     ///
     /// As [`crate::search`].
-    pub fn search(&self, root: usize, task: Task, back: bool, steps: u64, seed: u64) -> Result<Found, TreeError> {
-        let found = candidates(self.costs(back), root, task, steps, seed)?;
+    pub fn search(
+        &self,
+        root: usize,
+        operation: TreeOperation,
+        back: bool,
+        steps: u64,
+        seed: u64,
+    ) -> Result<Found, TreeError> {
+        let found = candidates(self.costs(back), root, operation, steps, seed)?;
         let price = |found: &Found| {
             let segments = found.segments;
-            self.tree_s(&found.tree, Task { segments, ..task }, back)
+            self.tree_s(&found.tree, TreeOperation { segments, ..operation }, back)
         };
         cheapest(found, |found| found.seconds, price).map(|(seconds, found)| Found { seconds, ..found })
     }
@@ -69,11 +76,11 @@ impl Ranks {
     /// # Errors
     ///
     /// As [`crate::search_ring`].
-    pub fn search_ring(&self, task: RingTask, steps: u64, seed: u64) -> Result<FoundRing, TreeError> {
-        let found = ring_candidates(self.costs(false), task, steps, seed)?;
+    pub fn search_ring(&self, operation: RingOperation, steps: u64, seed: u64) -> Result<FoundRing, TreeError> {
+        let found = ring_candidates(self.costs(false), operation, steps, seed)?;
         let price = |found: &FoundRing| {
             let segments = found.segments;
-            self.ring_s(&found.ring, RingTask { segments, ..task })
+            self.ring_s(&found.ring, RingOperation { segments, ..operation })
         };
         cheapest(found, |found| found.seconds, price).map(|(seconds, found)| FoundRing { seconds, ..found })
     }

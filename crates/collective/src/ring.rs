@@ -16,7 +16,7 @@ pub struct Ring {
 
 /// What goes round.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RingTask {
+pub struct RingOperation {
     /// The block of a host (allgather), or the vector that is to be combined (allreduce).
     pub bytes: f64,
     /// Equal pieces of a block, or of a member's share of the vector; at least 1.
@@ -25,7 +25,7 @@ pub struct RingTask {
     pub reduce: bool,
 }
 
-impl RingTask {
+impl RingOperation {
     pub(crate) fn check(self) -> Result<Self, TreeError> {
         let fine = self.bytes.is_finite() && self.bytes >= 0.0;
         let segments = self.segments.max(1);
@@ -136,23 +136,23 @@ impl Ring {
 /// # Errors
 ///
 /// When the ring has other hosts than the costs, or the bytes make no sense.
-pub fn ring_time(costs: &Costs, ring: &Ring, task: RingTask) -> Result<f64, TreeError> {
-    let task = task.check()?;
+pub fn ring_time(costs: &Costs, ring: &Ring, operation: RingOperation) -> Result<f64, TreeError> {
+    let operation = operation.check()?;
     let (hosts, found) = (costs.hosts(), ring.hosts());
     if found != hosts {
         let why = format!("the ring has {found}");
         return Err(TreeError::NoTree { hosts, why });
     }
-    Ok(if task.reduce {
-        combined_s(costs, ring, task)
+    Ok(if operation.reduce {
+        combined_s(costs, ring, operation)
     } else {
-        collected_s(costs, ring, task)
+        collected_s(costs, ring, operation)
     })
 }
 
-fn collected_s(costs: &Costs, ring: &Ring, task: RingTask) -> f64 {
-    let (members, pieces) = (ring.members.len(), task.segments as usize);
-    let piece_bytes = task.bytes / f64::from(task.segments);
+fn collected_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
+    let (members, pieces) = (ring.members.len(), operation.segments as usize);
+    let piece_bytes = operation.bytes / f64::from(operation.segments);
     let seconds = |from: usize, to: usize| costs.seconds(from, to, piece_bytes);
     // By member: when each piece of the blocks that it is to pass on in this round is there.
     let own = |place: usize| -> Vec<f64> {
@@ -190,9 +190,9 @@ fn collected_s(costs: &Costs, ring: &Ring, task: RingTask) -> f64 {
     free_s.into_iter().fold(0.0, f64::max)
 }
 
-fn combined_s(costs: &Costs, ring: &Ring, task: RingTask) -> f64 {
-    let (members, pieces) = (ring.members.len(), task.segments as usize);
-    let piece_bytes = task.bytes / members as f64 / f64::from(task.segments);
+fn combined_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
+    let (members, pieces) = (ring.members.len(), operation.segments as usize);
+    let piece_bytes = operation.bytes / members as f64 / f64::from(operation.segments);
     let seconds = |from: usize, to: usize| costs.seconds(from, to, piece_bytes);
     let mut there = vec![vec![0.0_f64; pieces]; members];
     let mut free_s = vec![0.0_f64; members];

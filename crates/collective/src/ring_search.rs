@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::costs::Costs;
 use crate::error::TreeError;
-use crate::ring::{Ring, RingTask, ring_time};
+use crate::ring::{Ring, RingOperation, ring_time};
 
 /// The mean host's time counts so much beside the busiest one's: it brings hosts that are near side by side.
 const MEAN_COUNTS: f64 = 0.02;
@@ -32,31 +32,31 @@ pub struct FoundRing {
     pub seconds: f64,
 }
 
-/// Looks for the ring and the number of segments that take the least time; `task.segments` is the most allowed, `steps`
+/// Looks for the ring and the number of segments that take the least time; `operation.segments` is the most allowed, `steps`
 /// the moves tried in all.
 ///
 /// # Errors
 ///
 /// When there are no hosts or the bytes make no sense, or when every ring found uses a pair that cannot be used.
-pub fn search_ring(costs: &Costs, task: RingTask, steps: u64, seed: u64) -> Result<FoundRing, TreeError> {
-    Ok(ring_candidates(costs, task, steps, seed)?.swap_remove(0))
+pub fn search_ring(costs: &Costs, operation: RingOperation, steps: u64, seed: u64) -> Result<FoundRing, TreeError> {
+    Ok(ring_candidates(costs, operation, steps, seed)?.swap_remove(0))
 }
 
 /// What a search found, and what it set out from, each in the pieces that suit it, the best first.
 pub(crate) fn ring_candidates(
     costs: &Costs,
-    task: RingTask,
+    operation: RingOperation,
     steps: u64,
     seed: u64,
 ) -> Result<Vec<FoundRing>, TreeError> {
-    let task = task.check()?;
+    let operation = operation.check()?;
     let by_rank = Ring::by_rank(costs.hosts())?;
     let mut rings = vec![by_rank];
-    for (number, start) in [(0..costs.hosts()).collect(), nearest(costs, task)]
+    for (number, start) in [(0..costs.hosts()).collect(), nearest(costs, operation)]
         .into_iter()
         .enumerate()
     {
-        let mut chain = Chain::new(costs, task, start, seed.wrapping_add(number as u64));
+        let mut chain = Chain::new(costs, operation, start, seed.wrapping_add(number as u64));
         rings.push(chain.state.ring());
         chain.run(steps / 2);
         rings.push(chain.best.1.ring());
@@ -64,11 +64,11 @@ pub(crate) fn ring_candidates(
     rings.dedup();
     let mut found = Vec::new();
     for ring in rings {
-        let full_s = full_s(costs, &ring, task);
+        let full_s = full_s(costs, &ring, operation);
         let counts = std::iter::successors(Some(1_u32), |count| Some(count * 2));
         let mut best: Option<FoundRing> = None;
-        for segments in counts.take_while(|&count| count <= task.segments) {
-            let seconds = ring_time(costs, &ring, RingTask { segments, ..task })?.max(full_s);
+        for segments in counts.take_while(|&count| count <= operation.segments) {
+            let seconds = ring_time(costs, &ring, RingOperation { segments, ..operation })?.max(full_s);
             if best.as_ref().is_none_or(|best| seconds < best.seconds) {
                 let ring = ring.clone();
                 best = Some(FoundRing {
@@ -88,34 +88,34 @@ pub(crate) fn ring_candidates(
 }
 
 /// How long the busiest link that messages share is full, at least.
-fn full_s(costs: &Costs, ring: &Ring, task: RingTask) -> f64 {
+fn full_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
     let (mut load_s, shared) = (Vec::new(), costs.shared());
     shared.clear(&mut load_s);
     let (members, hosts) = (ring.members(), ring.hosts());
     for (place, &member) in members.iter().enumerate() {
         let (next, hung) = ((place + 1) % members.len(), ring.hung(place));
-        let (on, own, down) = if task.reduce {
+        let (on, own, down) = if operation.reduce {
             (2.0 * (members.len() as f64 - 1.0) / members.len() as f64, 1.0, 1.0)
         } else {
             ((hosts - 1 - ring.hung(next).len()) as f64, 1.0, (hosts - 1) as f64)
         };
         if next != place {
-            shared.count(&mut load_s, member, members[next], on * task.bytes);
+            shared.count(&mut load_s, member, members[next], on * operation.bytes);
         }
         for &host in hung {
-            shared.count(&mut load_s, host, member, own * task.bytes);
-            shared.count(&mut load_s, member, host, down * task.bytes);
+            shared.count(&mut load_s, host, member, own * operation.bytes);
+            shared.count(&mut load_s, member, host, down * operation.bytes);
         }
     }
     load_s.into_iter().fold(0.0, f64::max)
 }
 
 /// From host 0 always to the nearest that is left.
-fn nearest(costs: &Costs, task: RingTask) -> Vec<usize> {
+fn nearest(costs: &Costs, operation: RingOperation) -> Vec<usize> {
     let mut order: Vec<usize> = (0..costs.hosts()).collect();
     for at in 1..order.len() {
         let from = order[at - 1];
-        let seconds = |&place: &usize| costs.seconds(from, order[place], task.bytes);
+        let seconds = |&place: &usize| costs.seconds(from, order[place], operation.bytes);
         let next = (at..order.len()).min_by(|a, b| seconds(a).total_cmp(&seconds(b)));
         order.swap(at, next.unwrap_or(at));
     }
@@ -152,7 +152,7 @@ impl State {
 
 struct Chain<'a> {
     costs: &'a Costs,
-    task: RingTask,
+    operation: RingOperation,
     state: State,
     /// Place of the host that is busy for longest.
     worst: usize,
@@ -162,12 +162,12 @@ struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    fn new(costs: &'a Costs, task: RingTask, order: Vec<usize>, seed: u64) -> Self {
+    fn new(costs: &'a Costs, operation: RingOperation, order: Vec<usize>, seed: u64) -> Self {
         let hangs = vec![false; order.len()];
         let state = State { order, hangs };
         Self {
             costs,
-            task,
+            operation,
             best: (f64::INFINITY, state.clone()),
             state,
             worst: 0,
@@ -222,7 +222,7 @@ impl<'a> Chain<'a> {
             3 => {
                 // A near host behind this one, with what follows it: those that hang from it, or its neighbours.
                 let host = self.state.order[one];
-                let seconds = |&place: &usize| self.costs.seconds(host, self.state.order[place], self.task.bytes);
+                let seconds = |&place: &usize| self.costs.seconds(host, self.state.order[place], self.operation.bytes);
                 let drawn: Vec<usize> = (0..DRAWN).map(|_| self.rng.random_range(0..count)).collect();
                 let others = drawn.into_iter().filter(|&place| place != one);
                 let Some(near) = others.min_by(|a, b| seconds(a).total_cmp(&seconds(b))) else {
@@ -263,10 +263,10 @@ impl<'a> Chain<'a> {
         let count = order.len();
         let start = order.iter().position(|&host| !hangs[host]).unwrap_or_default();
         let members = hangs.iter().filter(|&&hangs| !hangs).count();
-        let (each_bytes, pieces) = if self.task.reduce {
-            (self.task.bytes / members as f64, members)
+        let (each_bytes, pieces) = if self.operation.reduce {
+            (self.operation.bytes / members as f64, members)
         } else {
-            (self.task.bytes, count)
+            (self.operation.bytes, count)
         };
         let (mut up_s, mut down_s, mut sum_s, mut powers, mut worst_s) = (0.0_f64, 0.0_f64, 0.0, 0.0, -1.0);
         let (shared, load_s) = (self.costs.shared(), &mut self.load_s);
@@ -280,21 +280,25 @@ impl<'a> Chain<'a> {
             while last < count && hangs[order[(start + last) % count]] {
                 let host = order[(start + last) % count];
                 let sends_s = self.costs.seconds(host, from, each_bytes);
-                let own_s = if self.task.reduce {
+                let own_s = if self.operation.reduce {
                     pieces as f64 * sends_s
                 } else {
                     sends_s
                 };
                 (up_s, sum_s) = (up_s.max(own_s), sum_s + own_s);
-                if own_s > worst_s && self.task.reduce {
+                if own_s > worst_s && self.operation.reduce {
                     (worst_s, self.worst) = (own_s, (start + last) % count);
                 }
-                let blocks = if self.task.reduce { pieces } else { count - 1 };
+                let blocks = if self.operation.reduce { pieces } else { count - 1 };
                 shared.count(
                     load_s,
                     host,
                     from,
-                    if self.task.reduce { self.task.bytes } else { each_bytes },
+                    if self.operation.reduce {
+                        self.operation.bytes
+                    } else {
+                        each_bytes
+                    },
                 );
                 shared.count(load_s, from, host, blocks as f64 * each_bytes);
                 busy_s += blocks as f64 * self.costs.seconds(from, host, each_bytes);
@@ -303,15 +307,19 @@ impl<'a> Chain<'a> {
             if members > 1 {
                 let next = order[(start + last) % count];
                 let mut group = 1;
-                while !self.task.reduce && group < count && hangs[order[(start + last + group) % count]] {
+                while !self.operation.reduce && group < count && hangs[order[(start + last + group) % count]] {
                     group += 1;
                 }
-                let blocks = if self.task.reduce { members - 1 } else { count - group };
+                let blocks = if self.operation.reduce {
+                    members - 1
+                } else {
+                    count - group
+                };
                 let on_s = blocks as f64 * self.costs.seconds(from, next, each_bytes);
-                let rounds = if self.task.reduce { 2.0 } else { 1.0 };
+                let rounds = if self.operation.reduce { 2.0 } else { 1.0 };
                 shared.count(load_s, from, next, rounds * blocks as f64 * each_bytes);
                 busy_s += on_s;
-                if self.task.reduce {
+                if self.operation.reduce {
                     (up_s, sum_s) = (up_s.max(on_s), sum_s + on_s);
                 }
             }

@@ -6,9 +6,9 @@
 use gavotte_fluid::{Flows, LinkId, Order, Platform, Workload, simulate};
 
 use crate::error::TreeError;
+use crate::operation::TreeOperation;
 use crate::ranks::Ranks;
-use crate::ring::{Ring, RingTask};
-use crate::task::Task;
+use crate::ring::{Ring, RingOperation};
 use crate::tree::Tree;
 
 /// Of the root's processor for each message beyond the first that it sends at once: of many small ones that is what counts.
@@ -61,17 +61,17 @@ impl Script {
     }
 
     /// See [`crate::time`].
-    pub(crate) fn of_tree(tree: &Tree, task: Task) -> Self {
+    pub(crate) fn of_tree(tree: &Tree, operation: TreeOperation) -> Self {
         let mut script = Self::new(tree.hosts());
         let order = tree.order();
         let mut blocks = vec![1.0; order.len()];
-        if task.scatter {
+        if operation.scatter {
             for &host in order.iter().rev() {
                 blocks[host] += tree.children(host).iter().map(|&child| blocks[child]).sum::<f64>();
             }
         }
-        let pieces = task.segments as usize;
-        let piece_bytes = task.bytes / f64::from(task.segments);
+        let pieces = operation.segments as usize;
+        let piece_bytes = operation.bytes / f64::from(operation.segments);
         let mut came: Vec<Vec<u32>> = vec![Vec::new(); order.len()];
         for &host in &order {
             for piece in 0..pieces {
@@ -107,17 +107,17 @@ impl Script {
     }
 
     /// See [`crate::ring_time`].
-    pub(crate) fn of_ring(ring: &Ring, task: RingTask) -> Self {
-        if task.reduce {
-            Self::of_combining(ring, task)
+    pub(crate) fn of_ring(ring: &Ring, operation: RingOperation) -> Self {
+        if operation.reduce {
+            Self::of_combining(ring, operation)
         } else {
-            Self::of_collecting(ring, task)
+            Self::of_collecting(ring, operation)
         }
     }
 
-    fn of_collecting(ring: &Ring, task: RingTask) -> Self {
-        let (members, pieces) = (ring.members().len(), task.segments as usize);
-        let bytes = task.bytes / f64::from(task.segments);
+    fn of_collecting(ring: &Ring, operation: RingOperation) -> Self {
+        let (members, pieces) = (ring.members().len(), operation.segments as usize);
+        let bytes = operation.bytes / f64::from(operation.segments);
         let mut script = Self::new(ring.hosts());
         // By member: what it is to pass on in this round, each with the message that brought it.
         let mut there: Vec<Vec<Option<u32>>> = Vec::new();
@@ -153,9 +153,9 @@ impl Script {
         script
     }
 
-    fn of_combining(ring: &Ring, task: RingTask) -> Self {
-        let (members, pieces) = (ring.members().len(), task.segments as usize);
-        let bytes = task.bytes / members as f64 / f64::from(task.segments);
+    fn of_combining(ring: &Ring, operation: RingOperation) -> Self {
+        let (members, pieces) = (ring.members().len(), operation.segments as usize);
+        let bytes = operation.bytes / members as f64 / f64::from(operation.segments);
         let mut script = Self::new(ring.hosts());
         // By member and what hangs from it: the messages that bring its vector up, share by share.
         let up: Vec<Vec<Vec<u32>>> = ring

@@ -9,8 +9,8 @@ use rand::{RngExt, SeedableRng};
 use crate::costs::Costs;
 use crate::error::TreeError;
 use crate::greedy::{Eager, binomial, ecef, fnf};
+use crate::operation::TreeOperation;
 use crate::shape::{Shape, Timed};
-use crate::task::Task;
 use crate::tree::Tree;
 
 /// The mean host's time, and the mean shared link's, count so much beside the last one's: most moves leave the latter as
@@ -43,25 +43,25 @@ pub struct Found {
 
 /// Looks for the tree and the number of segments that take the least time.
 ///
-/// `task.segments` is the most segments allowed; `steps` the moves tried in all.
+/// `operation.segments` is the most segments allowed; `steps` the moves tried in all.
 ///
 /// # Errors
 ///
 /// When the root does not exist, the bytes make no sense, or no usable pair leads to a host.
-pub fn search(costs: &Costs, root: usize, task: Task, steps: u64, seed: u64) -> Result<Found, TreeError> {
-    Ok(candidates(costs, root, task, steps, seed)?.swap_remove(0))
+pub fn search(costs: &Costs, root: usize, operation: TreeOperation, steps: u64, seed: u64) -> Result<Found, TreeError> {
+    Ok(candidates(costs, root, operation, steps, seed)?.swap_remove(0))
 }
 
 /// What a search improved and what it set out from, the best first.
 pub(crate) fn candidates(
     costs: &Costs,
     root: usize,
-    task: Task,
+    operation: TreeOperation,
     steps: u64,
     seed: u64,
 ) -> Result<Vec<Found>, TreeError> {
-    let task = task.check()?;
-    let mut starts = starts(costs, root, task)?;
+    let operation = operation.check()?;
+    let mut starts = starts(costs, root, operation)?;
     starts.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     starts.dedup_by(|a, b| a.tree == b.tree);
     starts.retain(|start| start.seconds.is_finite());
@@ -72,7 +72,7 @@ pub(crate) fn candidates(
     let each = steps / starts.len() as u64;
     let improve = |(number, start): (usize, &Found)| {
         let rng = Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_add(number as u64));
-        Chain::new(costs, start, task, rng).run(each)
+        Chain::new(costs, start, operation, rng).run(each)
     };
     let mut found: Vec<Found> = starts.iter().enumerate().map(improve).collect();
     found.extend(starts);
@@ -82,13 +82,13 @@ pub(crate) fn candidates(
 }
 
 /// Trees made in one pass, each with its best number of segments.
-fn starts(costs: &Costs, root: usize, task: Task) -> Result<Vec<Found>, TreeError> {
+fn starts(costs: &Costs, root: usize, operation: TreeOperation) -> Result<Vec<Found>, TreeError> {
     let mut trees = vec![binomial(costs.hosts(), root)?];
-    for pieces in [1, 16, task.segments] {
-        if pieces > task.segments {
+    for pieces in [1, 16, operation.segments] {
+        if pieces > operation.segments {
             continue;
         }
-        let bytes = task.bytes / f64::from(pieces);
+        let bytes = operation.bytes / f64::from(pieces);
         trees.push(fnf(costs, root, bytes)?);
         trees.push(ecef(costs, root, bytes, Eager::default())?);
         for most_children in [1, 2, 3] {
@@ -117,10 +117,10 @@ fn starts(costs: &Costs, root: usize, task: Task) -> Result<Vec<Found>, TreeErro
     trees.push(Tree::flat(costs.hosts(), root)?);
     let best = |tree: Tree| {
         let mut shape = Shape::of(&tree);
-        let mut timed = |segments: u32| shape.timed(costs, Task { segments, ..task }).bound_s();
+        let mut timed = |segments: u32| shape.timed(costs, TreeOperation { segments, ..operation }).bound_s();
         let counts = std::iter::successors(Some(1_u32), |&count| Some(count + count.div_ceil(4)));
         let tried = counts
-            .take_while(|&count| count <= task.segments)
+            .take_while(|&count| count <= operation.segments)
             .map(|count| (timed(count), count));
         let (seconds, segments) = tried.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((f64::INFINITY, 1));
         Found {
@@ -136,7 +136,7 @@ fn starts(costs: &Costs, root: usize, task: Task) -> Result<Vec<Found>, TreeErro
 struct Chain<'a> {
     costs: &'a Costs,
     most_segments: u32,
-    task: Task,
+    operation: TreeOperation,
     shape: Shape,
     timed: Timed,
     rng: Xoshiro256PlusPlus,
@@ -148,18 +148,18 @@ struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    fn new(costs: &'a Costs, start: &Found, task: Task, rng: Xoshiro256PlusPlus) -> Self {
-        let most_segments = task.segments;
-        let task = Task {
+    fn new(costs: &'a Costs, start: &Found, operation: TreeOperation, rng: Xoshiro256PlusPlus) -> Self {
+        let most_segments = operation.segments;
+        let operation = TreeOperation {
             segments: start.segments,
-            ..task
+            ..operation
         };
         let mut shape = Shape::of(&start.tree);
-        let timed = shape.timed(costs, task);
+        let timed = shape.timed(costs, operation);
         Self {
             costs,
             most_segments,
-            task,
+            operation,
             shape,
             timed,
             rng,
@@ -175,25 +175,25 @@ impl<'a> Chain<'a> {
         let cooling = (COLD / HOT).powf(1.0 / steps.max(1) as f64);
         for _ in 0..steps {
             temperature *= cooling;
-            let (segments, before) = (self.task.segments, self.timed);
+            let (segments, before) = (self.operation.segments, self.timed);
             self.undo.clear();
             self.swapped = None;
             if !self.propose() {
                 continue;
             }
-            self.timed = self.shape.timed(self.costs, self.task);
+            self.timed = self.shape.timed(self.costs, self.operation);
             let worse = value(self.timed) - cost;
             if worse <= 0.0 || worse < -temperature * self.rng.random::<f64>().ln() {
                 cost = value(self.timed);
                 if self.timed.bound_s() < self.best.seconds {
                     self.best = Found {
                         tree: self.shape.tree(),
-                        segments: self.task.segments,
+                        segments: self.operation.segments,
                         seconds: self.timed.bound_s(),
                     };
                 }
             } else {
-                self.task.segments = segments;
+                self.operation.segments = segments;
                 self.timed = before;
                 if let Some((one, other)) = self.swapped {
                     self.shape.host.swap(one, other);
@@ -246,7 +246,7 @@ impl<'a> Chain<'a> {
         let mut best = (f64::INFINITY, self.shape.parent[from]);
         for _ in 0..draws {
             let place = self.rng.random_range(0..self.shape.host.len());
-            let seconds = self.costs.seconds(self.shape.host[place], target, self.task.bytes);
+            let seconds = self.costs.seconds(self.shape.host[place], target, self.operation.bytes);
             if place != from && seconds < best.0 {
                 best = (seconds, place);
             }
@@ -255,11 +255,11 @@ impl<'a> Chain<'a> {
     }
 
     fn resegment(&mut self) -> bool {
-        let now = self.task.segments;
+        let now = self.operation.segments;
         let factor = self.rng.random_range(0.7..1.4);
         let next = (f64::from(now) * factor).round() as u32;
-        self.task.segments = next.clamp(1, self.most_segments);
-        self.task.segments != now
+        self.operation.segments = next.clamp(1, self.most_segments);
+        self.operation.segments != now
     }
 
     /// Puts a place elsewhere among its siblings.

@@ -1,7 +1,7 @@
 //! A tree while it is being changed: places, and which host sits on each.
 
 use crate::costs::Costs;
-use crate::task::Task;
+use crate::operation::TreeOperation;
 use crate::tree::Tree;
 
 /// Place 0 is the root's.
@@ -82,9 +82,9 @@ impl Shape {
     }
 
     /// See [`crate::time`].
-    pub(crate) fn timed(&mut self, costs: &Costs, task: Task) -> Timed {
-        let pieces = f64::from(task.segments);
-        let piece_bytes = task.bytes / pieces;
+    pub(crate) fn timed(&mut self, costs: &Costs, operation: TreeOperation) -> Timed {
+        let pieces = f64::from(operation.segments);
+        let piece_bytes = operation.bytes / pieces;
         self.order.clear();
         self.order.push(0);
         let mut at = 0;
@@ -92,7 +92,7 @@ impl Shape {
             self.order.extend(&self.children[self.order[at]]);
             at += 1;
         }
-        if task.scatter {
+        if operation.scatter {
             for &place in self.order.iter().rev() {
                 self.size[place] = 1.0 + self.children[place].iter().map(|&child| self.size[child]).sum::<f64>();
             }
@@ -111,7 +111,7 @@ impl Shape {
             let source = self.host[place];
             let mut clock_s = self.first_s[place];
             for &child in &self.children[place] {
-                let bytes = if task.scatter {
+                let bytes = if operation.scatter {
                     piece_bytes * self.size[child]
                 } else {
                     piece_bytes
@@ -125,7 +125,7 @@ impl Shape {
                 self.pace_s[child] = pace_s;
             }
             let mut done_s = self.first_s[place];
-            if task.segments > 1 {
+            if operation.segments > 1 {
                 // Where a pair cannot be used, none of the later pieces would take 0 x infinity.
                 done_s += (pieces - 1.0) * self.pace_s[place];
             }

@@ -2,8 +2,8 @@
 
 use crate::costs::Costs;
 use crate::error::TreeError;
+use crate::operation::TreeOperation;
 use crate::shape::Shape;
-use crate::task::Task;
 use crate::tree::Tree;
 
 /// Seconds until the last host has all of its bytes.
@@ -17,14 +17,14 @@ use crate::tree::Tree;
 /// # Errors
 ///
 /// When the tree has other hosts than the costs, or the bytes make no sense.
-pub fn time(costs: &Costs, tree: &Tree, task: Task) -> Result<f64, TreeError> {
-    let task = task.check()?;
+pub fn time(costs: &Costs, tree: &Tree, operation: TreeOperation) -> Result<f64, TreeError> {
+    let operation = operation.check()?;
     let (hosts, found) = (costs.hosts(), tree.hosts());
     if found != hosts {
         let why = format!("it has {found}");
         return Err(TreeError::NoTree { hosts, why });
     }
-    Ok(Shape::of(tree).timed(costs, task).end_s)
+    Ok(Shape::of(tree).timed(costs, operation).end_s)
 }
 
 /// All hosts in the order in which the transfers to them begin, the root first, when whole messages go down a tree.
@@ -36,7 +36,7 @@ pub fn begun(costs: &Costs, tree: &Tree, bytes: f64) -> Result<Vec<usize>, TreeE
     time(
         costs,
         tree,
-        Task {
+        TreeOperation {
             bytes,
             segments: 1,
             scatter: false,

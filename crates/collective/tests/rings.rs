@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gavotte_collective::{Costs, Ring, RingTask, ring_time, search_ring};
+use gavotte_collective::{Costs, Ring, RingOperation, ring_time, search_ring};
 use proptest::prelude::*;
 
 /// Hosts whose own caps limit: a byte takes each sender its own time, whoever receives.
@@ -12,12 +12,12 @@ fn hoses(per_byte_s: &[f64]) -> Costs {
     Costs::new(hosts, vec![0.0; hosts * hosts], rows.collect()).unwrap()
 }
 
-const BLOCKS: RingTask = RingTask {
+const BLOCKS: RingOperation = RingOperation {
     bytes: 12.0,
     segments: 1,
     reduce: false,
 };
-const VECTORS: RingTask = RingTask { reduce: true, ..BLOCKS };
+const VECTORS: RingOperation = RingOperation { reduce: true, ..BLOCKS };
 
 #[test]
 fn a_plain_ring_takes_as_long_as_its_slowest_pair() {
@@ -45,9 +45,18 @@ fn a_host_that_hangs_sends_its_own_alone() {
 #[test]
 fn the_search_hangs_the_slow_from_the_fast() {
     let costs = hoses(&[1.0, 1.0, 9.0, 4.0, 1.0, 4.0]);
-    for task in [BLOCKS, VECTORS] {
-        let found = search_ring(&costs, RingTask { segments: 4, ..task }, 4000, 3).unwrap();
-        let plain_s = ring_time(&costs, &Ring::by_rank(6).unwrap(), task).unwrap();
+    for operation in [BLOCKS, VECTORS] {
+        let found = search_ring(
+            &costs,
+            RingOperation {
+                segments: 4,
+                ..operation
+            },
+            4000,
+            3,
+        )
+        .unwrap();
+        let plain_s = ring_time(&costs, &Ring::by_rank(6).unwrap(), operation).unwrap();
         assert!(!found.ring.members().contains(&2), "{:?}", found.ring);
         assert!(found.seconds < 0.7 * plain_s, "{} {plain_s}", found.seconds);
     }
@@ -90,7 +99,7 @@ fn no_rings() {
     assert!(Ring::from_parents(&[0, 0], &[0, 1], 3).is_err());
     assert!(Ring::from_parents(&[0, 0], &[0, 7], 1).is_err());
     assert!(ring_time(&hoses(&[1.0, 1.0]), &Ring::by_rank(3).unwrap(), BLOCKS).is_err());
-    assert!(search_ring(&hoses(&[1.0]), RingTask { bytes: -1.0, ..BLOCKS }, 1, 1).is_err());
+    assert!(search_ring(&hoses(&[1.0]), RingOperation { bytes: -1.0, ..BLOCKS }, 1, 1).is_err());
 }
 
 fn random_ring() -> impl Strategy<Value = (Costs, Ring)> {
@@ -167,7 +176,7 @@ proptest! {
         }
         prop_assert_eq!(there.len(), hosts * hosts * pieces, "everybody has everything");
         let replayed = there.values().fold(0.0_f64, |most, &each| most.max(each));
-        let told = ring_time(&costs, &ring, RingTask { bytes, segments, reduce: false }).unwrap();
+        let told = ring_time(&costs, &ring, RingOperation { bytes, segments, reduce: false }).unwrap();
         prop_assert!((told - replayed).abs() <= 1e-9 * replayed.max(1.0), "{told} {replayed}");
     }
 
@@ -175,13 +184,13 @@ proptest! {
     fn the_search_never_loses_to_the_ring_by_rank(
         (costs, _) in random_ring(), bytes in 0.0..1e6, reduce: bool, seed: u64,
     ) {
-        let task = RingTask { bytes, segments: 4, reduce };
-        let found = search_ring(&costs, task, 400, seed).unwrap();
-        let plain = ring_time(&costs, &Ring::by_rank(costs.hosts()).unwrap(), RingTask { segments: 1, ..task }).unwrap();
+        let operation = RingOperation { bytes, segments: 4, reduce };
+        let found = search_ring(&costs, operation, 400, seed).unwrap();
+        let plain = ring_time(&costs, &Ring::by_rank(costs.hosts()).unwrap(), RingOperation { segments: 1, ..operation }).unwrap();
         prop_assert!(found.seconds <= plain);
-        let again = ring_time(&costs, &found.ring, RingTask { segments: found.segments, ..task }).unwrap();
+        let again = ring_time(&costs, &found.ring, RingOperation { segments: found.segments, ..operation }).unwrap();
         prop_assert!((again - found.seconds).abs() <= 1e-12 * again);
-        let twin = search_ring(&costs, task, 400, seed).unwrap();
+        let twin = search_ring(&costs, operation, 400, seed).unwrap();
         prop_assert_eq!(&twin.ring, &found.ring);
         let (parent, order) = (found.ring.parents(), found.ring.order());
         prop_assert_eq!(Ring::from_parents(&parent, &order, found.ring.members().len()).unwrap(), found.ring);

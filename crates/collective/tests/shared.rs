@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gavotte_collective::{Message, Ranks, Ring, RingTask, Task, Tree, exchange};
+use gavotte_collective::{Message, Ranks, Ring, RingOperation, Tree, TreeOperation, exchange};
 use gavotte_net::{BitsPerSec, Group, Host, Network, NetworkParts, Sharing};
 
 /// Hosts without known caps, their pairs in bit/s, and racks by host behind links of `up_bps`.
@@ -41,20 +41,20 @@ fn an_uplink_is_shared_by_those_that_send_at_once() {
     let network = network(vec![8e6; 16], &[0, 0, 1, 1], 8e6);
     let ranks = on(&network, &[0, 1, 2, 3]);
     let tree = Tree::new(0, vec![vec![1, 2], vec![3], vec![], vec![]]).unwrap();
-    let task = Task {
+    let operation = TreeOperation {
         bytes: 1e6,
         segments: 1,
         scatter: false,
     };
     // After 1 s both cross, each at half the uplink's rate.
-    assert!((ranks.tree_s(&tree, task, false).unwrap() - 3.0).abs() < 1e-6);
-    assert!((ranks.tree_s(&tree, task, true).unwrap() - 3.0).abs() < 1e-6);
+    assert!((ranks.tree_s(&tree, operation, false).unwrap() - 3.0).abs() < 1e-6);
+    assert!((ranks.tree_s(&tree, operation, true).unwrap() - 3.0).abs() < 1e-6);
 }
 
 #[test]
 fn ranks_of_a_host_share_its_caps_and_meet_in_memory() {
     let network = network(vec![8e6; 9], &[0, 1, 2], 1e12);
-    let ring = RingTask {
+    let ring = RingOperation {
         bytes: 1e6,
         segments: 1,
         reduce: false,
@@ -78,13 +78,13 @@ fn ranks_of_a_host_share_its_caps_and_meet_in_memory() {
 fn what_hangs_shares_the_way_in() {
     let network = network(vec![8e6; 9], &[0, 1, 2], 1e12);
     let ring = Ring::new(vec![0, 1], vec![vec![2], vec![]]).unwrap();
-    let task = RingTask {
+    let operation = RingOperation {
         bytes: 1e6,
         segments: 1,
         reduce: false,
     };
     // 0 receives from 1 and 2 at once; then it passes 2's block on to 1 and 1's down to 2, after its own to both.
-    let seconds = on(&network, &[0, 1, 2]).ring_s(&ring, task).unwrap();
+    let seconds = on(&network, &[0, 1, 2]).ring_s(&ring, operation).unwrap();
     assert!((seconds - 4.0).abs() < 1e-6, "{seconds}");
 }
 

@@ -1,6 +1,6 @@
 //! Trees of the paper, trees by hand, and what must hold for all.
 
-use gavotte_collective::{Costs, Eager, Task, Tree, TreeError, begun, binomial, ecef, fnf, search, time};
+use gavotte_collective::{Costs, Eager, Tree, TreeError, TreeOperation, begun, binomial, ecef, fnf, search, time};
 use proptest::prelude::*;
 
 fn weights(rows: &[&[f64]]) -> Costs {
@@ -67,16 +67,19 @@ fn a_chain_in_segments() {
     // Three equal links of 1 s a byte and 0.5 s each: 4 segments of 1 byte go down a chain of 4 hosts.
     let costs = Costs::new(4, vec![0.5; 16], vec![1.0; 16]).unwrap();
     let chain = Tree::from_parents(0, &[0, 0, 1, 2], &[0, 1, 2, 3]).unwrap();
-    let task = Task {
+    let operation = TreeOperation {
         bytes: 4.0,
         segments: 4,
         scatter: false,
     };
-    assert!((time(&costs, &chain, task).unwrap() - (3.0 * 1.5 + 3.0 * 1.5)).abs() < 1e-12);
+    assert!((time(&costs, &chain, operation).unwrap() - (3.0 * 1.5 + 3.0 * 1.5)).abs() < 1e-12);
     // Whole: each link carries 4 bytes; scattered, 12, 8 and 4.
-    let whole = Task { segments: 1, ..task };
+    let whole = TreeOperation {
+        segments: 1,
+        ..operation
+    };
     assert!((time(&costs, &chain, whole).unwrap() - 13.5).abs() < 1e-12);
-    let scatter = Task { scatter: true, ..whole };
+    let scatter = TreeOperation { scatter: true, ..whole };
     assert!((time(&costs, &chain, scatter).unwrap() - (12.5 + 8.5 + 4.5)).abs() < 1e-12);
 }
 
@@ -107,8 +110,8 @@ fn random_costs() -> impl Strategy<Value = (Costs, usize)> {
 }
 
 /// When each host has each segment, event by event: host by host in order, segment by segment, child by child.
-fn replayed(costs: &Costs, tree: &Tree, task: Task) -> f64 {
-    let (pieces, sizes) = (task.segments as usize, tree.sizes());
+fn replayed(costs: &Costs, tree: &Tree, operation: TreeOperation) -> f64 {
+    let (pieces, sizes) = (operation.segments as usize, tree.sizes());
     let mut there = vec![vec![0.0_f64; pieces]; tree.hosts()];
     let mut end = 0.0_f64;
     for host in tree.order() {
@@ -116,8 +119,8 @@ fn replayed(costs: &Costs, tree: &Tree, task: Task) -> f64 {
         for (piece, came) in there[host].clone().into_iter().enumerate() {
             free = free.max(came);
             for &child in tree.children(host) {
-                let blocks = if task.scatter { sizes[child] as f64 } else { 1.0 };
-                free += costs.seconds(host, child, task.bytes / pieces as f64 * blocks);
+                let blocks = if operation.scatter { sizes[child] as f64 } else { 1.0 };
+                free += costs.seconds(host, child, operation.bytes / pieces as f64 * blocks);
                 there[child][piece] = free;
             }
         }
@@ -131,14 +134,14 @@ proptest! {
     fn the_closed_form_is_the_replay(
         (costs, root) in random_costs(), bytes in 0.0..1e6, segments in 1_u32..9, scatter: bool, most_children in 1_usize..4,
     ) {
-        let task = Task { bytes, segments, scatter };
+        let operation = TreeOperation { bytes, segments, scatter };
         for tree in [
             binomial(costs.hosts(), root).unwrap(),
             fnf(&costs, root, bytes).unwrap(),
             ecef(&costs, root, bytes, Eager { most_children, ..Eager::default() }).unwrap(),
             ecef(&costs, root, bytes, Eager { look_ahead: true, ..Eager::default() }).unwrap(),
         ] {
-            let (closed, event) = (time(&costs, &tree, task).unwrap(), replayed(&costs, &tree, task));
+            let (closed, event) = (time(&costs, &tree, operation).unwrap(), replayed(&costs, &tree, operation));
             prop_assert!((closed - event).abs() <= 1e-9 * event.max(1.0), "{closed} {event}");
         }
     }
@@ -147,17 +150,17 @@ proptest! {
     fn the_search_never_loses_to_what_it_starts_from(
         (costs, root) in random_costs(), bytes in 0.0..1e6, scatter: bool, seed: u64,
     ) {
-        let task = Task { bytes, segments: 8, scatter };
-        let found = search(&costs, root, task, 2000, seed).unwrap();
+        let operation = TreeOperation { bytes, segments: 8, scatter };
+        let found = search(&costs, root, operation, 2000, seed).unwrap();
         prop_assert!(found.segments >= 1 && found.segments <= 8);
         prop_assert_eq!(found.tree.root(), root);
-        let again = time(&costs, &found.tree, Task { segments: found.segments, ..task }).unwrap();
+        let again = time(&costs, &found.tree, TreeOperation { segments: found.segments, ..operation }).unwrap();
         prop_assert!((again - found.seconds).abs() <= 1e-12 * again.max(1.0));
         for tree in [binomial(costs.hosts(), root).unwrap(), fnf(&costs, root, bytes).unwrap()] {
-            let whole = time(&costs, &tree, Task { segments: 1, ..task }).unwrap();
+            let whole = time(&costs, &tree, TreeOperation { segments: 1, ..operation }).unwrap();
             prop_assert!(found.seconds <= whole * (1.0 + 1e-12));
         }
-        let twin = search(&costs, root, task, 2000, seed).unwrap();
+        let twin = search(&costs, root, operation, 2000, seed).unwrap();
         prop_assert_eq!(found.tree, twin.tree);
     }
 
@@ -197,12 +200,15 @@ fn a_tree_says_whom_it_cannot_reach() {
         ..Eager::default()
     };
     assert_eq!(ecef(&costs, 0, 0.0, look_ahead), Err(TreeError::Unreachable(2)));
-    let task = Task {
+    let operation = TreeOperation {
         bytes: 1.0,
         segments: 4,
         scatter: false,
     };
-    assert_eq!(search(&costs, 0, task, 100, 0).unwrap_err(), TreeError::Unreachable(2));
+    assert_eq!(
+        search(&costs, 0, operation, 100, 0).unwrap_err(),
+        TreeError::Unreachable(2)
+    );
 }
 
 #[test]
@@ -214,12 +220,12 @@ fn what_cannot_be_used_is_not_even_for_nothing() {
     )
     .unwrap();
     assert!(costs.seconds(0, 1, 0.0).is_infinite());
-    let task = Task {
+    let operation = TreeOperation {
         bytes: 1.0,
         segments: 4,
         scatter: false,
     };
-    let found = search(&costs, 0, task, 100, 0).unwrap();
+    let found = search(&costs, 0, operation, 100, 0).unwrap();
     assert_eq!(found.tree.parents(), [0, 2, 0]);
 }
 

@@ -54,13 +54,13 @@ pub struct Partitioner<K> {
     end: End,
     hose_bps: f64,
     rules: Partition,
-    pairs: BTreeMap<K, Pair>,
+    pairs: BTreeMap<K, PairState>,
     last_s: Option<f64>,
     settled: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Pair {
+struct PairState {
     /// Since the last division.
     bytes: u64,
     limit_bps: f64,
@@ -103,7 +103,7 @@ impl<K: Copy + Ord> Partitioner<K> {
     /// new pair. `limit_bps` is the pair's limiter; a [`End::Target`] does not know it and says infinity.
     pub fn observe(&mut self, peer: K, bytes: u64, limit_bps: f64) {
         let newcomer_bps = self.newcomer_bps();
-        let pair = self.pairs.entry(peer).or_insert(Pair {
+        let pair = self.pairs.entry(peer).or_insert(PairState {
             bytes: 0,
             limit_bps,
             total_bytes: 0,
@@ -185,7 +185,7 @@ impl<K: Copy + Ord> Partitioner<K> {
                 pair.share_bps = if steady { pair.share_bps } else { share_bps };
             }
         }
-        let told = |(&peer, pair): (&K, &Pair)| Share {
+        let told = |(&peer, pair): (&K, &PairState)| Share {
             peer,
             share_bps: pair.share_bps,
             offer_bps: pair.offer_bps,
@@ -255,7 +255,7 @@ impl<K: Copy + Ord> Partitioner<K> {
     }
 
     /// What a pair would use, bit/s.
-    fn demand(&self, pair: &Pair) -> f64 {
+    fn demand(&self, pair: &PairState) -> f64 {
         let Partition {
             full_use,
             growth,
@@ -268,17 +268,17 @@ impl<K: Copy + Ord> Partitioner<K> {
         (growth * pair.rate_bps).max(floor * self.hose_bps)
     }
 
-    fn is_mouse(&self, pair: &Pair) -> bool {
+    fn is_mouse(&self, pair: &PairState) -> bool {
         pair.total_bytes < self.rules.mice_bytes
     }
 
     /// What the other end said last, unless it has been silent since for too long.
-    fn heard(&self, pair: &Pair, now_s: f64) -> Option<Offer> {
+    fn heard(&self, pair: &PairState, now_s: f64) -> Option<Offer> {
         let fresh = |(at_s, _): &(f64, Offer)| now_s - at_s <= self.rules.silence_s;
         pair.heard.filter(fresh).map(|(_, offer)| offer)
     }
 
-    fn guarantee(&self, pair: &Pair, now_s: f64) -> f64 {
+    fn guarantee(&self, pair: &PairState, now_s: f64) -> f64 {
         let remote_bps = self.heard(pair, now_s).map_or(f64::INFINITY, |offer| offer.share_bps);
         pair.share_bps.min(remote_bps)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gavotte_collective as collective;
-use gavotte_collective::{Eager, Message, Ring, RingTask, Task, Tree, TreeError};
+use gavotte_collective::{Eager, Message, Ring, RingOperation, Tree, TreeError, TreeOperation};
 use numpy::{IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray2};
 use pyo3::prelude::*;
 
@@ -85,7 +85,7 @@ impl Ranks {
         seed: u64,
     ) -> PyResult<FoundTree> {
         let (ranks, costs) = (&self.0, self.0.costs(back));
-        let task = Task {
+        let operation = TreeOperation {
             bytes: size_bytes,
             segments,
             scatter,
@@ -104,11 +104,11 @@ impl Ranks {
                 "look-ahead" => collective::ecef(costs, root, piece_bytes, eager(true, usize::MAX))?,
                 "chain" => collective::ecef(costs, root, piece_bytes, eager(false, 1))?,
                 _ => {
-                    let found = ranks.search(root, task, back, steps, seed)?;
+                    let found = ranks.search(root, operation, back, steps, seed)?;
                     return Ok((found.tree.parents(), found.tree.order(), found.segments, found.seconds));
                 }
             };
-            let seconds = ranks.tree_s(&tree, task, back)?;
+            let seconds = ranks.tree_s(&tree, operation, back)?;
             Ok((tree.parents(), tree.order(), segments.max(1), seconds))
         });
         Ok(found.map_err(Error::from)?)
@@ -127,14 +127,14 @@ impl Ranks {
         back: bool,
     ) -> PyResult<f64> {
         let root = order.first().copied().unwrap_or_default();
-        let task = Task {
+        let operation = TreeOperation {
             bytes: size_bytes,
             segments,
             scatter,
         };
         let seconds = py.detach(|| {
             let tree = Tree::from_parents(root, &parent, &order)?;
-            self.0.tree_s(&tree, task, back)
+            self.0.tree_s(&tree, operation, back)
         });
         Ok(seconds.map_err(Error::from)?)
     }
@@ -151,7 +151,7 @@ impl Ranks {
         steps: u64,
         seed: u64,
     ) -> PyResult<FoundRing> {
-        let task = RingTask {
+        let operation = RingOperation {
             bytes: size_bytes,
             segments,
             reduce,
@@ -159,10 +159,16 @@ impl Ranks {
         let found = py.detach(|| -> Result<FoundRing, TreeError> {
             if by_rank {
                 let ring = Ring::by_rank(self.0.count())?;
-                let seconds = self.0.ring_s(&ring, RingTask { segments: 1, ..task })?;
+                let seconds = self.0.ring_s(
+                    &ring,
+                    RingOperation {
+                        segments: 1,
+                        ..operation
+                    },
+                )?;
                 return Ok((ring.parents(), ring.order(), ring.hosts(), 1, seconds));
             }
-            let found = self.0.search_ring(task, steps, seed)?;
+            let found = self.0.search_ring(operation, steps, seed)?;
             let ring = found.ring;
             let members = ring.members().len();
             Ok((ring.parents(), ring.order(), members, found.segments, found.seconds))
@@ -182,14 +188,14 @@ impl Ranks {
         segments: u32,
         reduce: bool,
     ) -> PyResult<f64> {
-        let task = RingTask {
+        let operation = RingOperation {
             bytes: size_bytes,
             segments,
             reduce,
         };
         let seconds = py.detach(|| {
             let ring = Ring::from_parents(&parent, &order, members)?;
-            self.0.ring_s(&ring, task)
+            self.0.ring_s(&ring, operation)
         });
         Ok(seconds.map_err(Error::from)?)
     }

@@ -536,7 +536,7 @@ class BulkResult(_message.Message):
     def __init__(self, goodput_bps: _Optional[float] = ..., flows: _Optional[_Iterable[_Union[FlowResult, _Mapping]]] = ...) -> None: ...
 
 class ProbeReply(_message.Message):
-    __slots__ = ("round", "peer", "rtt_s", "hops", "started_s", "seconds", "bytes_sent", "error", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute", "echo", "sender_cpu", "receiver_cpu", "failure")
+    __slots__ = ("round", "peer", "rtt_s", "hops", "started_s", "seconds", "bytes_sent", "error", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute", "echo", "sender_cpu", "receiver_cpu", "failure", "awaited")
     ROUND_FIELD_NUMBER: _ClassVar[int]
     PEER_FIELD_NUMBER: _ClassVar[int]
     RTT_S_FIELD_NUMBER: _ClassVar[int]
@@ -554,6 +554,7 @@ class ProbeReply(_message.Message):
     SENDER_CPU_FIELD_NUMBER: _ClassVar[int]
     RECEIVER_CPU_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
+    AWAITED_FIELD_NUMBER: _ClassVar[int]
     round: int
     peer: str
     rtt_s: float
@@ -571,19 +572,22 @@ class ProbeReply(_message.Message):
     sender_cpu: float
     receiver_cpu: float
     failure: Failure
-    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., rtt_s: _Optional[float] = ..., hops: _Optional[int] = ..., started_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., error: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrainResult, _Mapping]] = ..., bulk: _Optional[_Union[BulkResult, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrainResult, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPongResult, _Mapping]] = ..., traceroute: _Optional[_Union[TracerouteResult, _Mapping]] = ..., echo: _Optional[_Union[EchoResult, _Mapping]] = ..., sender_cpu: _Optional[float] = ..., receiver_cpu: _Optional[float] = ..., failure: _Optional[_Union[Failure, str]] = ...) -> None: ...
+    awaited: bool
+    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., rtt_s: _Optional[float] = ..., hops: _Optional[int] = ..., started_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., error: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrainResult, _Mapping]] = ..., bulk: _Optional[_Union[BulkResult, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrainResult, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPongResult, _Mapping]] = ..., traceroute: _Optional[_Union[TracerouteResult, _Mapping]] = ..., echo: _Optional[_Union[EchoResult, _Mapping]] = ..., sender_cpu: _Optional[float] = ..., receiver_cpu: _Optional[float] = ..., failure: _Optional[_Union[Failure, str]] = ..., awaited: bool = ...) -> None: ...
 
 class Transfer(_message.Message):
-    __slots__ = ("id", "target", "bytes", "pace_bps")
+    __slots__ = ("id", "target", "bytes", "pace_bps", "bin_s")
     ID_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     PACE_BPS_FIELD_NUMBER: _ClassVar[int]
+    BIN_S_FIELD_NUMBER: _ClassVar[int]
     id: int
     target: str
     bytes: int
     pace_bps: int
-    def __init__(self, id: _Optional[int] = ..., target: _Optional[str] = ..., bytes: _Optional[int] = ..., pace_bps: _Optional[int] = ...) -> None: ...
+    bin_s: float
+    def __init__(self, id: _Optional[int] = ..., target: _Optional[str] = ..., bytes: _Optional[int] = ..., pace_bps: _Optional[int] = ..., bin_s: _Optional[float] = ...) -> None: ...
 
 class ReplayRequest(_message.Message):
     __slots__ = ("run_id", "replay_id", "transfers", "congestion", "max_seconds", "report_s")
@@ -608,7 +612,7 @@ class Ready(_message.Message):
     def __init__(self, connected: _Optional[int] = ...) -> None: ...
 
 class TransferDone(_message.Message):
-    __slots__ = ("id", "start_s", "finish_s", "bytes", "retransmits", "error", "failure")
+    __slots__ = ("id", "start_s", "finish_s", "bytes", "retransmits", "error", "failure", "bin_bytes")
     ID_FIELD_NUMBER: _ClassVar[int]
     START_S_FIELD_NUMBER: _ClassVar[int]
     FINISH_S_FIELD_NUMBER: _ClassVar[int]
@@ -616,6 +620,7 @@ class TransferDone(_message.Message):
     RETRANSMITS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
+    BIN_BYTES_FIELD_NUMBER: _ClassVar[int]
     id: int
     start_s: float
     finish_s: float
@@ -623,7 +628,8 @@ class TransferDone(_message.Message):
     retransmits: int
     error: str
     failure: Failure
-    def __init__(self, id: _Optional[int] = ..., start_s: _Optional[float] = ..., finish_s: _Optional[float] = ..., bytes: _Optional[int] = ..., retransmits: _Optional[int] = ..., error: _Optional[str] = ..., failure: _Optional[_Union[Failure, str]] = ...) -> None: ...
+    bin_bytes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, id: _Optional[int] = ..., start_s: _Optional[float] = ..., finish_s: _Optional[float] = ..., bytes: _Optional[int] = ..., retransmits: _Optional[int] = ..., error: _Optional[str] = ..., failure: _Optional[_Union[Failure, str]] = ..., bin_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Moved(_message.Message):
     __slots__ = ("time_s", "ids", "bytes")
@@ -686,6 +692,20 @@ class DropRequest(_message.Message):
 class DropReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class LookRequest(_message.Message):
+    __slots__ = ("run_id", "peers")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PEERS_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    peers: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, run_id: _Optional[str] = ..., peers: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class LookReply(_message.Message):
+    __slots__ = ("taken",)
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
+    taken: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, taken: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ReadmitRequest(_message.Message):
     __slots__ = ("run_id", "peer")

@@ -94,6 +94,11 @@ class AgentStub(object):
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.DropRequest.SerializeToString,
                 response_deserializer=gavotte_dot_agents_dot_agent__pb2.DropReply.FromString,
                 _registered_method=True)
+        self.Look = channel.unary_unary(
+                '/gavotte.agents.Agent/Look',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.LookRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.LookReply.FromString,
+                _registered_method=True)
         self.Readmit = channel.unary_unary(
                 '/gavotte.agents.Agent/Readmit',
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.ReadmitRequest.SerializeToString,
@@ -222,6 +227,14 @@ class AgentServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Look(self, request, context):
+        """Tells which peers take a connection at once. Never in the way of what is under way, so that whoever has lost touch with
+        a host can be told from a host that has vanished while a schedule runs.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Readmit(self, request, context):
         """Goes on with a peer again that was dropped and has come back, perhaps as a new agent at another data port.
         """
@@ -334,6 +347,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Drop,
                     request_deserializer=gavotte_dot_agents_dot_agent__pb2.DropRequest.FromString,
                     response_serializer=gavotte_dot_agents_dot_agent__pb2.DropReply.SerializeToString,
+            ),
+            'Look': grpc.unary_unary_rpc_method_handler(
+                    servicer.Look,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.LookRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.LookReply.SerializeToString,
             ),
             'Readmit': grpc.unary_unary_rpc_method_handler(
                     servicer.Readmit,
@@ -695,6 +713,33 @@ class Agent(object):
             '/gavotte.agents.Agent/Drop',
             gavotte_dot_agents_dot_agent__pb2.DropRequest.SerializeToString,
             gavotte_dot_agents_dot_agent__pb2.DropReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Look(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavotte.agents.Agent/Look',
+            gavotte_dot_agents_dot_agent__pb2.LookRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.LookReply.FromString,
             options,
             channel_credentials,
             insecure,

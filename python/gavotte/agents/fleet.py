@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import threading
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +22,14 @@ from gavotte.formats.inventory import Host, Inventory
 
 logger = logging.getLogger(__name__)
 
-PROTOCOL = 5
+PROTOCOL = 6
 """Must equal the agent's: grows with every incompatible change of `proto/`."""
+
+BACK_S = 0.5
+"""How long hosts that have gone may take to say that they are back,"""
+
+LOOK_AGAIN_S = 5.0
+"""and how long those that say nothing are left alone then."""
 
 LEASE_S = 10.0
 """How long agents wait for word of their controller before they let go of its run."""
@@ -63,6 +71,7 @@ class Fleet(Orders):
         self.health: dict[str, pb.HealthReply] = {}
         self._enrolled: dict[str, pb.EnrolRequest] = {}
         self.silent: set[str] = set()
+        self._look_from_s = -math.inf
         self._admitting = threading.Lock()
 
     def check(self) -> None:
@@ -221,9 +230,15 @@ class Fleet(Orders):
             their names.
         """
         away = (self.missing.keys() | self.lost.keys()) & self._enrolled.keys() - self._distrusted
-        if not away:
+        began_s = time.monotonic()
+        if not away or began_s < self._look_from_s:
             return []
-        answers = aside(self.renew)
+        request = pb.RenewRequest(run_id=self.run_id)
+        answers = aside(lambda: self._answers("Renew", dict.fromkeys(away, request), BACK_S))
+        ended_s = time.monotonic()
+        if ended_s - began_s >= BACK_S:
+            # A host that is out of reach is silent, and would cost as much each time.
+            self._look_from_s = ended_s + LOOK_AGAIN_S
         back = []
         for name in sorted(away):
             reply = answers[name]

@@ -13,6 +13,9 @@ from gavotte.errors import AgentError
 
 logger = logging.getLogger(__name__)
 
+LOOK_DEADLINE_S = 2.5
+"""For the answer of a host that looks at others, which takes it up to 1.25 s."""
+
 
 class Orders(Asking):
     """Enrolled agents: parts of schedules, replays, broadcasts, paces and guarantees for them."""
@@ -33,6 +36,19 @@ class Orders(Asking):
             (host, reply); an `AgentError` is the last of a host whose stream broke.
         """
         return self._streams("Measure", requests, deadline_s, lambda: silence_s)
+
+    def look(self, looks: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
+        """Has hosts look whether others are there, beside whatever is under way. In any thread.
+
+        Args:
+            looks: host to those that it looks at.
+
+        Returns:
+            host to those that took a connection, for the hosts that answer.
+        """
+        requests = {name: pb.LookRequest(run_id=self.run_id, peers=peers) for name, peers in looks.items()}
+        replies = self._answers("Look", requests, LOOK_DEADLINE_S)
+        return {name: frozenset(reply.taken) for name, reply in replies.items() if not isinstance(reply, AgentError)}
 
     def replay(
         self, requests: Mapping[str, pb.ReplayRequest], *, deadline_s: float, silence_s: Callable[[], float]

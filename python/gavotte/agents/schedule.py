@@ -10,6 +10,7 @@ from typing import NamedTuple
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.fleet import Fleet
 from gavotte.agents.losses import Losses
+from gavotte.agents.witnesses import Witnesses, drop_lost
 from gavotte.errors import AgentError
 
 logger = logging.getLogger(__name__)
@@ -105,18 +106,21 @@ def carry_out(fleet: Fleet, schedule: Schedule, *, round_s: float, losses: Losse
         fleet: enrolled agents, those of all hosts named.
         schedule: what to do.
         round_s: the longest that one round may take.
-        losses: what earlier schedules of the same fleet told of hosts that vanish; None = there were none.
+        losses: what earlier schedules of the same fleet told of hosts that vanish; None = there were none. Of two that
+            have lost touch others find out at once which is gone.
 
     Yields:
         one answer a step: as they come, then those of steps that got none.
     """
     losses = losses or Losses()
+    witnesses = Witnesses(fleet, losses)
     # Each kind of probe has a result of its own name.
     pending = {
         (number, step.source, step.target): step.probe.WhichOneof("kind")
         for number, steps in enumerate(schedule)
         for step in steps
     }
+    known = frozenset(pending)
     parts = requests(schedule, fleet.run_id)
     logger.info("run %s: %d probes in %d rounds", fleet.run_id, len(pending), len(schedule))
     # In every round somebody answers, and none takes longer.
@@ -125,6 +129,11 @@ def carry_out(fleet: Fleet, schedule: Schedule, *, round_s: float, losses: Losse
         if isinstance(reply, AgentError):
             losses.gone(source, reply.message)
             fleet.drop(source, reply.message)
+            continue
+        if reply.awaited and (reply.round, reply.peer, source) in known:
+            losses.missed(source, reply.peer, reply.error)
+            witnesses.ask(source, reply.peer)
+            drop_lost(fleet, losses)
             continue
         step = (reply.round, source, reply.peer)
         if step not in pending or (not reply.error and reply.WhichOneof("result") != pending[step]):
@@ -138,32 +147,13 @@ def carry_out(fleet: Fleet, schedule: Schedule, *, round_s: float, losses: Losse
             logger.debug("round %d, %s to %s: %s", *step, reply.error)
         if reply.failure in OUT_OF_TOUCH:
             losses.missed(source, reply.peer, reply.error)
+            witnesses.ask(source, reply.peer)
         elif not reply.error:
             losses.met(source, reply.peer)
-        for host, reason in losses.newly_lost().items():
-            fleet.drop(host, reason)
+        drop_lost(fleet, losses)
         yield Answer(*step, reply, reply.error, reply.failure)
+    witnesses.end()
     for number, source, target in sorted(pending):
         lost = fleet.lost.get(source) or fleet.lost.get(target)
         failure = pb.FAILURE_DROPPED if lost else pb.FAILURE_LATE
         yield Answer(number, source, target, None, lost or "no answer", failure)
-
-
-def look_again(fleet: Fleet, apart: Sequence[tuple[str, str]], losses: Losses) -> None:
-    """Has a third host look at both hosts of pairs that have lost touch, before anybody waits for one that is gone.
-
-    Args:
-        fleet: enrolled agents; it drops those that are found to have vanished.
-        apart: source and target of each.
-        losses: what is known of who reaches whom.
-    """
-    there = [host.name for host in fleet.hosts if host.name not in fleet.lost]
-    suspects = dict.fromkeys(host for pair in apart for host in pair if host in there)
-    free = [name for name in there if name not in suspects]
-    pairs = list(zip(free, suspects, strict=False))
-    if not pairs:
-        return
-    probe = pb.Probe(echo=pb.Echo(bytes=1))
-    steps = [Step(witness, suspect, probe) for witness, suspect in pairs]
-    for _ in carry_out(fleet, [steps], round_s=SPARE_S, losses=losses):
-        pass

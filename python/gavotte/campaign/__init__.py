@@ -6,17 +6,17 @@ In flows a Campaign; out come its plan, Samples, and reports and comparisons of 
 from gavotte.campaign.comparing import Comparison, Difference, compare
 from gavotte.campaign.journal import Journal, write_samples
 from gavotte.campaign.osmef import read_osmef
-from gavotte.campaign.planning import Plan, Planned, check_budget, plan
+from gavotte.campaign.planning import CampaignPlan, Planned, check_budget, plan
 from gavotte.campaign.reporting import report
 from gavotte.campaign.running import Done, run
 from gavotte.campaign.tabling import write_parquet
 
 __all__ = [
+    "CampaignPlan",
     "Comparison",
     "Difference",
     "Done",
     "Journal",
-    "Plan",
     "Planned",
     "check_budget",
     "compare",

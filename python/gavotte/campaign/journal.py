@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from gavotte.errors import FormatError, GavotteError
-from gavotte.formats.reading import parse_json
+from gavotte.formats.reading import parse_json, read_bytes
 from gavotte.formats.record import Sample, read_samples
 
 
@@ -82,7 +82,7 @@ class Journal:
 
 def sound_bytes(path: str | Path) -> int:
     """How much of a file is whole lines; a last one without an end, or that is no JSON, is not."""
-    content = Path(path).read_bytes()
+    content = read_bytes(path)
     whole = content.rfind(b"\n") + 1
     if whole < len(content):
         return whole

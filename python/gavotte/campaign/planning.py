@@ -67,7 +67,7 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Plan:
+class CampaignPlan:
     """A campaign's samples in order.
 
     Attributes:
@@ -111,7 +111,7 @@ def plan(
     *,
     topology: Topology | None = None,
     rate_bps: Callable[[str, str], float | None] | None = None,
-) -> Plan:
+) -> CampaignPlan:
     """Lays out a campaign.
 
     The order follows a hash of seed and sample, so that it is the same everywhere and for ever.
@@ -147,10 +147,10 @@ def plan(
 
     seconds, size = cost([each for each in ordered if not each.optional])
     most_seconds, most_size = cost(ordered)
-    return Plan(campaign, tuple(ordered), digest(campaign, topology), seconds, size, most_seconds, most_size)
+    return CampaignPlan(campaign, tuple(ordered), digest(campaign, topology), seconds, size, most_seconds, most_size)
 
 
-def check_budget(planned: Plan, *, seconds: float | None, size_bytes: int | None) -> None:
+def check_budget(planned: CampaignPlan, *, seconds: float | None, size_bytes: int | None) -> None:
     """Refuses a plan that would cost more than a limit; what a stop rule may add counts.
 
     Raises:

@@ -18,7 +18,7 @@ from gavotte import _core
 from gavotte.campaign.drivers import Endpoints, MakesKeys, MakesLab, Tunnelled, opened
 from gavotte.campaign.engines import LOOPBACK, Job, Sent, hops, jain, send
 from gavotte.campaign.journal import Journal
-from gavotte.campaign.planning import Plan, Planned, background_of
+from gavotte.campaign.planning import CampaignPlan, Planned, background_of
 from gavotte.campaign.states import SCRIPT, State, read_state, used
 from gavotte.campaign.statistics import mean_interval, relative_half_width
 from gavotte.errors import AgentError, GavotteError
@@ -62,7 +62,7 @@ class Done:
 
 
 def run(
-    plan: Plan,
+    plan: CampaignPlan,
     path: str | Path,
     make_lab: MakesLab,
     *,
@@ -108,7 +108,7 @@ def run(
         return work.done
 
 
-def _check_same(journal: Journal, plan: Plan, path: str | Path) -> None:
+def _check_same(journal: Journal, plan: CampaignPlan, path: str | Path) -> None:
     known = {each.sample for each in plan.samples}
     for sample in journal.samples:
         if sample.metadata.get("plan") != plan.digest or sample.sample not in known:
@@ -121,7 +121,7 @@ def _check_same(journal: Journal, plan: Plan, path: str | Path) -> None:
 class _Work:
     """A run in progress."""
 
-    def __init__(self, plan: Plan, journal: Journal, told: Callable[[str], None]) -> None:
+    def __init__(self, plan: CampaignPlan, journal: Journal, told: Callable[[str], None]) -> None:
         self.done = Done()
         self._plan = plan
         self._journal = journal

@@ -59,6 +59,9 @@ _NETDEV_AT = (0, 1, 2, 3, 8, 9, 10, 11)
 _TEXTS = ("kernel", "clock_source", "governor", "congestion")
 _NUMBERS = ("time_s", "load_1min", "cpus", "agent_ticks", "retransmitted_segments")
 
+_COUNT = re.compile(r"[0-9]{1,20}")
+"""A counter of the kernel; longer ones are none."""
+
 State = dict[str, Any]
 """One endpoint at one moment, ready for JSON."""
 
@@ -79,18 +82,18 @@ def read_state(text: str) -> State:
     for name, key, kind in (("time_s", "time_s", float), ("load", "load_1min", float), ("cpus", "cpus", int)):
         if (number := _number(sections.get(name, ""))) is not None:
             state[key] = kind(number)
-    if memory := dict(re.findall(r"(\w+): +(\d+) kB", sections.get("memory", ""))):
+    if memory := dict(re.findall(r"(\w+): +(\d{1,15}) kB", sections.get("memory", ""))):
         state["memory_bytes"] = {name.lower(): 1024 * int(size) for name, size in memory.items()}
     words = sections.get("stat", "").split()
     if words[:1] == ["cpu"]:
-        ticks = [int(word) for word in words[1:] if word.isdigit()]
+        ticks = [int(word) for word in words[1:] if _COUNT.fullmatch(word)]
         state["cpu_ticks"] = dict(zip(_CPU_FIELDS, ticks, strict=False))
     if interfaces := _interfaces(sections):
         state["interfaces"] = interfaces
     if (segments := _retransmitted(sections.get("snmp", ""))) is not None:
         state["retransmitted_segments"] = segments
     agent = sections.get("agent", "").rpartition(")")[2].split()
-    if len(agent) > 12 and agent[11].isdigit() and agent[12].isdigit():
+    if len(agent) > 12 and _COUNT.fullmatch(agent[11]) and _COUNT.fullmatch(agent[12]):
         state["agent_ticks"] = int(agent[11]) + int(agent[12])
     if cgroup := re.findall(r"^=(\S+) (.+)$", sections.get("cgroup", ""), re.MULTILINE):
         state["cgroup"] = {key: value.strip() for key, value in cgroup}
@@ -179,13 +182,13 @@ def _interfaces(sections: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     for line in sections.get("netdev", "").splitlines():
         name, mark, rest = line.partition(":")
         numbers = rest.split()
-        if mark and len(numbers) >= 16 and all(number.isdigit() for number in numbers):
+        if mark and len(numbers) >= 16 and all(map(_COUNT.fullmatch, numbers)):
             found[name.strip()] = {key: int(numbers[at]) for key, at in zip(_NETDEV, _NETDEV_AT, strict=True)}
     for line in sections.get("link", "").splitlines():
-        match = re.match(r"\d+: ([^:@\s]+)[^:]*:.* mtu (\d+)", line)
+        match = re.match(r"\d+: ([^:@\s]+)[^:]*:.* mtu (\d{1,9})\b", line)
         if match and match[1] in found:
             found[match[1]]["mtu"] = int(match[2])
-            if gso := re.search(r"\bgso_max_size (\d+)", line):
+            if gso := re.search(r"\bgso_max_size (\d{1,12})\b", line):
                 found[match[1]]["gso_max_bytes"] = int(gso[1])
     for title, text in sections.items():
         kind, _, name = title.partition(" ")
@@ -199,4 +202,4 @@ def _retransmitted(text: str) -> int | None:
     if len(lines) < 2 or "RetransSegs" not in lines[0]:
         return None
     at = lines[0].index("RetransSegs")
-    return int(lines[1][at]) if at < len(lines[1]) and lines[1][at].isdigit() else None
+    return int(lines[1][at]) if at < len(lines[1]) and _COUNT.fullmatch(lines[1][at]) else None

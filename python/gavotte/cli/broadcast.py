@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli.options import Hosts, Json, Seed
-from gavotte.cli.output import emit_json, emit_table, note, progress
+from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
 from gavotte.errors import GavotteError
 from gavotte.formats.rates import format_bytes
 
@@ -85,6 +85,8 @@ def broadcast(
     inventory = resolve_hosts(hosts)
     targets = None if to is None else [name for part in to for name in part.split(",") if name]
     known = None if network is None else read_network(network)
+    if known is not None:
+        warn_of_unknown(known)
     path, where = str(Path(file).absolute()), str(Path(output).absolute()) if not output.endswith("/") else output
     common: dict[str, Any] = {"targets": targets, "network": known, "mechanism": mechanism}
     if dry_run:

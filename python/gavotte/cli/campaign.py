@@ -11,7 +11,7 @@ from gavotte.cli.options import Budget, Json, PricePerGb
 from gavotte.cli.output import emit_json, emit_table, note, printable, progress
 
 if TYPE_CHECKING:
-    from gavotte.campaign import Plan
+    from gavotte.campaign import CampaignPlan
     from gavotte.formats.campaign import Campaign
 
 campaign = typer.Typer(help="Plan, run, report and compare measurement campaigns.", no_args_is_help=True)
@@ -110,7 +110,7 @@ def run(
         )
 
 
-def _planned(asked: Campaign) -> Plan:
+def _planned(asked: Campaign) -> CampaignPlan:
     from gavotte.campaign import plan
     from gavotte.campaign.drivers.lab import topology_rate_bps
     from gavotte.formats.topology import read_topology
@@ -121,7 +121,7 @@ def _planned(asked: Campaign) -> Plan:
     return plan(asked, topology=topology, rate_bps=lambda a, b: topology_rate_bps(topology, asked.driver.tenant, a, b))
 
 
-def _tell_cost(planned: Plan) -> None:
+def _tell_cost(planned: CampaignPlan) -> None:
     from gavotte.formats.rates import format_bytes
 
     optional = sum(each.optional for each in planned.samples)

@@ -46,9 +46,9 @@ def export(
     text = write(placed, form, app=app)
     chosen = placed if app is None else only(placed, app)
     count = len(chosen.assignment)
-    known = read_network(network).hosts if network is not None else []
     warnings = []
-    for host, ranks, cores in crowded(chosen, {host.name: host.cpus for host in known}):
+    cores_of = {} if network is None else {host.name: host.cpus for host in read_network(network).hosts}
+    for host, ranks, cores in crowded(chosen, cores_of) if network is not None else ():
         warning = f"`{host}` gets {ranks} ranks and has {cores:g} cores"
         warnings.append(warning + ("; use --format openmpi-seq, which binds nothing" if form == "openmpi" else ""))
     for warning in warnings:

@@ -9,6 +9,7 @@ import typer
 
 from gavotte.cli.options import Hosts, Json
 from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_rate
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def plan(
     from gavotte.formats.network import read_network
     from gavotte.guarantee import plan as admit
 
-    read = read_guarantee(wanted)
-    found = admit(read, read_network(network))
+    read, believed = read_guarantee(wanted), read_network(network)
+    found = admit(read, believed)
     if as_json:
         emit_json(
             {
@@ -59,6 +60,12 @@ def plan(
             note(f"showing the fullest {links} of {len(found.links)} links")
     for host in found.unlimited:
         note(f"warning: the network knows no limit of {host}; whether it can keep its guarantee is unknown")
+    at = {name: place for place, name in enumerate(believed.names)}
+    if unknown := believed.of_hosts(
+        [at[host] for host in read.folded.hosts if host not in found.unlimited]
+    ).unknown_pairs:
+        count = f"{unknown} pairs of its hosts have" if unknown > 1 else "1 pair of its hosts has"
+        note(f"warning: {count} no rate; whether such a path can keep its guarantee is unknown")
     if found.over:
         worst = found.over[0]
         more = f", and {len(found.over) - 1} more links are over" if len(found.over) > 1 else ""
@@ -67,7 +74,7 @@ def plan(
             f"{format_rate(worst.capacity_bps)}, {100 * (1 - read.headroom):g} % of its rate{more}",
             hint="lower them, or place hosts elsewhere",
         )
-    note(f"every link can keep the guarantees of {len(read.guarantee)} hosts")
+    note(f"every link can keep the guarantees of {counted(len(read.guarantee), 'host')}")
 
 
 @guarantee.command(epilog="Example: gavotte guarantee apply cloud.guarantee.toml --hosts lab")
@@ -107,7 +114,7 @@ def apply(
             emit_json({"mode": read.mode, "static": static, "guarantee": [own.model_dump() for own in read.guarantee]})
         else:
             emit_table(["host", "egress", "ingress", "egress limit", "ingress limit"], rows)
-        note(f"nothing was changed; {len(read.guarantee)} hosts would keep this, mode {read.mode}")
+        note(f"nothing was changed; {counted(len(read.guarantee), 'host')} would keep this, mode {read.mode}")
         return
     kept = keep(read, inventory, fixed=static, constants=constants)
     for tenant in read.tenant:

@@ -12,6 +12,7 @@ import typer
 from gavotte.cli.options import Json
 from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.cli.stability import stability
+from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_rate
 
 if TYPE_CHECKING:
@@ -145,9 +146,10 @@ def show(
         emit_table(["snapshot", "hosts", "answered", "median rate", "median latency", "method"], rows)
         if len(heads) > SHOWN_SNAPSHOTS:
             note(f"showing the last {SHOWN_SNAPSHOTS} of {len(heads)} snapshots")
+    size = f"{counted(summary.snapshots, 'snapshot')} of {counted(len(summary.hosts), 'host')}"
     note(
-        f"{series}: {summary.snapshots} snapshots of {len(summary.hosts)} hosts, {_date(summary.first_s)} to "
-        f"{_date(summary.last_s)}, {_share(summary.answered, summary.paths)} of paths answered, "
+        f"{series}: {size}, {_date(summary.first_s)} to {_date(summary.last_s)}, "
+        f"{_share(summary.answered, summary.paths)} of paths answered, "
         f"median rate {_rate(summary.beta_median_Bps)}"
     )
 

@@ -10,6 +10,7 @@ import typer
 
 from gavotte.cli.options import Hosts, Json
 from gavotte.cli.output import emit_json, emit_table, note, printable
+from gavotte.formats.counting import counted
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.rates import format_bytes
 
@@ -122,7 +123,7 @@ def check(hosts: Hosts, output: Output = None, as_json: Json = False) -> int:
                 f"{host.address}; if other hosts cannot reach it, change its `address`"
             )
     bad = len(result.hosts) - result.usable
-    note(f"{result.usable} of {len(result.hosts)} hosts can be used")
+    note(f"{result.usable} of {counted(len(result.hosts), 'host')} can be used")
     return 1 if bad else 0
 
 

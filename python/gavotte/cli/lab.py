@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from gavotte.cli.options import Json
 from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.formats.counting import counted
 
 if TYPE_CHECKING:
     from gavotte.lab import LabStatus
@@ -86,11 +86,7 @@ def run(
             code = child.wait()
         except BaseException:
             child.terminate()
-            try:
-                child.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
+            child.wait()  # ends within seconds: see `gavotte.lab.warden`
             raise
     return code if code >= 0 else 128 - code
 
@@ -116,4 +112,4 @@ def _show(state: LabStatus, as_json: bool) -> None:
         ["host", "address", "agent"],
         [[host.name, host.address, "answers" if host.agent else "stopped"] for host in state.hosts],
     )
-    note(f"{len(state.hosts)} hosts of {state.topology}, up for {state.uptime_s:.1f} s")
+    note(f"{counted(len(state.hosts), 'host')} of {state.topology}, up for {state.uptime_s:.1f} s")

@@ -18,6 +18,7 @@ from gavotte.cli.cross import cross
 from gavotte.cli.options import Budget, DryRun, Json, MaybeHosts, PricePerGb, Seed, TakeOver
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_beside
 from gavotte.cli.sharing import document, experiment, sharing
+from gavotte.formats.counting import counted
 from gavotte.formats.history import VERDICTS, Floats, History, Proof
 from gavotte.formats.rates import format_bytes, format_rate
 
@@ -148,7 +149,12 @@ def paths(
     cost = todo.cost(price_per_gb=price_per_gb)
     what = f"{count} snapshot{'s' * (count > 1)}"
     if share:
-        cost += cost_of_sharing(foreseen(inventory.names, known), seed=seed, price_per_gb=price_per_gb)
+        cost += cost_of_sharing(
+            foreseen(inventory.names, known, method=how.name),
+            seed=seed,
+            price_per_gb=price_per_gb,
+            known=known,
+        )
         what += " and experiments"
     money = f", about {cost.money:.2f} in money" if price_per_gb else ""
     note(
@@ -195,7 +201,7 @@ def paths(
             pairs=some,
             take_over=take_over,
         )
-    kept = None if output is None else _written(output, result.history, whole=not (result.missing or result.lost))
+    kept = None if output is None else _written(output, result.history, whole=result.answered == result.paths)
     shared: dict[str, object] | None = None
     if share:
         completed, experiments = experiment(inventory, result.history, seed=seed)
@@ -214,7 +220,7 @@ def paths(
     if until_stable:
         stopped = result.history.snapshots
         why = "decisions have settled" if stopped < count else "decisions did not settle earlier"
-        note(f"stopped after {stopped} of {count} snapshots: {why}")
+        note(f"stopped after {stopped} of {counted(count, 'snapshot')}: {why}")
     for host, reason in result.missing.items():
         note(f"warning: {host}: {reason}")
     for host, reason in result.lost.items():
@@ -246,7 +252,7 @@ def paths(
         raise GavotteError(result.stopped, hint=f"what was found before{found}")
     if kept is not None:
         raise GavotteError(
-            f"{output} stays as it was: it has paths of hosts that this measurement lost",
+            f"{output} stays as it was: it has paths that did not answer now",
             hint=f"the new one is {kept}; rename it if you want it",
         )
 
@@ -257,7 +263,7 @@ measure.command(epilog="Example: gavotte measure calibrate --hosts lab --paths 1
 
 
 def _written(output: Path, history: History, *, whole: bool) -> Path | None:
-    """Writes a History, but never over one with more of the hosts that were lost now; tells where else, if so."""
+    """Writes a History, but unless it is `whole` never over one with paths that it lacks; tells where else, if so."""
     from gavotte.errors import FormatError
     from gavotte.formats.history import read_history, write_history
 

@@ -68,7 +68,7 @@ def model(
     from gavotte.errors import GavotteError
     from gavotte.formats.history import read_history
     from gavotte.formats.network import write_network
-    from gavotte.formats.reading import write_bytes
+    from gavotte.formats.reading import check_ending, write_bytes
     from gavotte.model import find_constant, judge
     from gavotte.model import model as learn
 
@@ -79,6 +79,8 @@ def model(
     picture_kind = plot.suffix.removeprefix(".") if plot is not None else ""
     if plot is not None and picture_kind not in PICTURES:
         raise GavotteError(f"--plot: cannot draw `{plot}`", hint=f"use a name that ends in .{', .'.join(PICTURES)}")
+    if output is not None:
+        check_ending(output, "a Network")
     measured = read_history(history).without(without or ())
     constant = find_constant(measured, method=method, seed=seed, fill=fill)
     network = learn(measured, sharing=kinds[sharing], constant=constant)

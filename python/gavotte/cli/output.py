@@ -21,6 +21,8 @@ TEXT_WIDTH = 16
 """Text in a table is not wrapped more tightly than this."""
 GAP = 2
 """Blanks between two columns."""
+PIPE_WIDTH = 10_000
+"""Where there is no terminal."""
 
 
 @cache
@@ -36,12 +38,12 @@ def stdout() -> Console:
     """The console of tables. Behind a pipe nothing may be cut to the width of a terminal."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 10_000)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def note(message: str) -> None:
     """Tells the user something that is not data."""
-    if sys.stderr.isatty():  # beside a bar, perhaps
+    if sys.stderr.isatty() and (stderr.cache_info().currsize or not message.isprintable()):  # beside a bar, perhaps
         stderr().print(message, markup=False, soft_wrap=True)
     else:
         print(message, file=sys.stderr, flush=True)
@@ -90,6 +92,16 @@ def emit_table(
     Where the terminal is too narrow, text is wrapped; if that is not enough, the columns are printed in several tables,
     each with the first column. Nothing is cut.
     """
+    if not title and _is_plain(columns, rows):
+        widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
+        left = [index == 0 or column in words for index, column in enumerate(columns)]
+        for row in (columns, *rows):
+            aligned = (
+                cell.ljust(width) if text else cell.rstrip().rjust(width)
+                for cell, width, text in zip(row, widths, left, strict=True)
+            )
+            print((" " * GAP).join(aligned))
+        return
     from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
@@ -116,6 +128,16 @@ def emit_table(
             stdout().print()
         stdout().print(table, soft_wrap=True)
         title = ""
+
+
+def _is_plain(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether rich would print nothing but these letters and blanks; loading it takes longer than many a verb needs."""
+    if sys.stdout.isatty() or any(os.environ.get(name) for name in ("FORCE_COLOR", "TTY_COMPATIBLE")):
+        return False
+    if any(mark in column for column in columns for mark in "[:"):  # markup
+        return False
+    least = sum(max(map(len, cells)) + GAP for cells in zip(columns, *rows, strict=True))
+    return least < PIPE_WIDTH and all(cell.isascii() and cell.isprintable() for row in (columns, *rows) for cell in row)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from gavotte.cli.options import AppFiles, Json, NetworkFile, PlacementOutput, Se
 from gavotte.cli.output import emit_json, emit_table, note, searching, unknown_pairs
 from gavotte.cli.signals import stop_flag
 from gavotte.errors import GavotteError
+from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
@@ -176,6 +177,7 @@ def place(
     from gavotte.formats.guarantee import read_guarantee, write_guarantee
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import read_placement, write_placement
+    from gavotte.formats.reading import check_ending
     from gavotte.guarantee import on_hosts
     from gavotte.place import (
         PlacementLimits,
@@ -192,6 +194,8 @@ def place(
     from gavotte.place import explain as reason
     from gavotte.terms.unfolding import unfold
 
+    if output is not None:
+        check_ending(output, "a Placement")
     if (ran is None) != (not took):
         raise typer.BadParameter("--ran and --took go together")
     bound_as_one = goal != "time" or running or ran or guarantee or max_hosts or max_price is not None
@@ -339,7 +343,7 @@ def place(
             note(f"moves between phases {said}")
         if goal != "time" or answer.price_usd:
             price = f", {answer.price_usd:.4g} USD" if answer.price_usd else ""
-            note(f"{len(set(there_all.assignment.values()))} hosts{price}")
+            note(f"{counted(len(set(there_all.assignment.values())), 'host')}{price}")
         if gain is not None and gain.worthwhile:
             note(gain.reason)
         if foretold is not None:

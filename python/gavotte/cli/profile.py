@@ -11,6 +11,7 @@ import typer
 from gavotte.cli.options import Json, MaybeHosts
 from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.formats.app import write_app
+from gavotte.formats.counting import counted
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.names import label_of
 from gavotte.formats.rates import format_bytes
@@ -198,7 +199,7 @@ def _tell_dropped(found: Profile, *, chosen: bool) -> None:
         return
     why = "" if chosen else f", {NOISE_SHARE:.1%} of the largest"
     note(
-        f"left out {found.dropped_pairs} pairs of less than {format_bytes(found.min_bytes)} each{why}, "
+        f"left out {counted(found.dropped_pairs, 'pair')} of less than {format_bytes(found.min_bytes)} each{why}, "
         f"{format_bytes(found.dropped_bytes)} in all; --min-bytes 1 keeps every pair"
     )
 
@@ -236,10 +237,8 @@ def _show(found: Profile) -> None:
     emit_table(["from", "to", "bytes"], [[t.source, t.target, format_bytes(t.bytes)] for t in largest], words=["to"])
     seen = found.traffic.seen
     from_what = f" from {seen['packets']} packets in {seen['span_s']:.1f} s" if "packets" in seen else ""
-    note(
-        f"{len(found.app.task)} tasks, {len(found.app.transfer)} transfers, {format_bytes(found.app.total_bytes)}"
-        f"{from_what}"
-    )
+    size = f"{counted(len(found.app.task), 'task')}, {counted(len(found.app.transfer), 'transfer')}"
+    note(f"{size}, {format_bytes(found.app.total_bytes)}{from_what}")
     traffic = found.traffic
     note(
         f"{format_bytes(traffic.bytes)} seen = {format_bytes(traffic.attributed_bytes)} between tasks + "

@@ -11,7 +11,7 @@ import typer
 
 from gavotte.cli.history import StoreUrl
 from gavotte.cli.options import Hosts, Json
-from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
 from gavotte.cli.signals import stop_flag
 from gavotte.cli.transfers import transfers
 from gavotte.formats.rates import format_bytes
@@ -42,6 +42,7 @@ def serve(
     from gavotte.transfer import Controller, default_socket, serving
 
     inventory, believed = resolve_hosts(hosts), read_network(network)
+    warn_of_unknown(believed)
     path = socket or default_socket()
     with open_store(store) as opened, stop_flag() as stop:
         controller = Controller(inventory, believed, opened.queue(), policy)

@@ -9,6 +9,7 @@ import typer
 
 from gavotte.cli.options import AppFiles, Hosts, Json, PlacementFile
 from gavotte.cli.output import emit_json, emit_table, note, progress
+from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_bytes
 
 
@@ -41,8 +42,8 @@ def run(
     crossing = sum(each.bytes for each in todo.transfers if each.source != each.target)
     total = sum(each.bytes for each in todo.transfers)
     note(
-        f"{len(todo.transfers)} transfers, {format_bytes(total)}, of which {format_bytes(crossing)} cross the network; "
-        f"predicted {placed.completion_s:.3g} s"
+        f"{counted(len(todo.transfers), 'transfer')}, {format_bytes(total)}, of which {format_bytes(crossing)} cross "
+        f"the network; predicted {placed.completion_s:.3g} s"
     )
     if dry_run:
         if as_json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli.options import AppFiles, Json, NetworkFile, Seed, Threads
-from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
 
 if TYPE_CHECKING:
     from gavotte.place.sequence import Decision, InSequence
@@ -66,6 +66,7 @@ def sequence(
         raise typer.BadParameter("--every and --migration-cost need each other")
     cost_s = migration_cost or 0.0
     net, loaded = read_network(network), [read_app(app) for app in apps]
+    warn_of_unknown(net)
     if migrated is not None:
         try:
             migrated.mkdir(parents=True, exist_ok=True)

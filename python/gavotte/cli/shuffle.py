@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.options import DryRun, Hosts, Json, Seed
-from gavotte.cli.output import emit_json, emit_table, note, progress
+from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
 from gavotte.formats.rates import format_bytes
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def shuffle(
     inventory = resolve_hosts(hosts)
     names = {flow.source for flow in flows} | {flow.target for flow in flows}
     known = read_network(network) if network is not None else _measured(inventory, names, seed)
+    warn_of_unknown(known)
     total = sum(flow.bytes for flow in flows)
     bound_s, link = wss_bound(known, [(flow.source, flow.target, float(flow.bytes)) for flow in flows])
     note(f"{len(flows)} flows, {format_bytes(total)}; at least {bound_s:.3g} s by the {link or 'network'}")

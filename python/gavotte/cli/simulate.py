@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli.options import Json, Seed
-from gavotte.cli.output import emit_json, emit_table, note, progress
+from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
 from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
@@ -124,6 +124,8 @@ def simulate(
     platform = read_platform(network or first)
     if goodput is False and isinstance(platform, Network):
         raise typer.BadParameter("--wire needs a Topology: a Network's rates are goodput")
+    if isinstance(platform, Network):
+        warn_of_unknown(platform)
     hosts = host_names(platform)
     options: dict[str, Any] = {
         "background": [each for text in poisson or [] for each in parse_poisson(text, hosts)]

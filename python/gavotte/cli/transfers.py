@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli.options import Json
-from gavotte.cli.output import emit_json, emit_table, note, progress
+from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
 
 if TYPE_CHECKING:
     from gavotte.transfer import TransferSimulation
@@ -84,6 +84,8 @@ def simulate(
     except ValueError as error:
         raise typer.BadParameter(f"--port-bps: {error}") from None
     coflows, hosts = read_trace(trace), None if network is None else read_network(network)
+    if hosts is not None:
+        warn_of_unknown(hosts)
     results: list[TransferSimulation] = []
     for name in policies:
         with progress(name) as bar:

@@ -13,6 +13,7 @@ import typer
 from gavotte.cli.options import Json, MaybeHosts, Seed
 from gavotte.cli.output import note, sign_of_life
 from gavotte.cli.signals import stop_flag
+from gavotte.formats.counting import counted
 
 if TYPE_CHECKING:
     from gavotte.watch import Event, Told
@@ -138,7 +139,7 @@ def watch(
 
         def alive(taken: int, here: int, listed: int) -> None:
             each = f", one every {every:g} s" if hosts is not None else ""
-            living(f"{taken} {what}{'s' * (taken != 1)} so far{each}, {here} of {listed} hosts present")
+            living(f"{counted(taken, what)} so far{each}, {here} of {counted(listed, 'host')} present")
 
         kept = keep(
             belief,
@@ -158,7 +159,7 @@ def watch(
             count=count,
             seed=seed,
         )
-    note(f"{kept.taken} {what}{'s' * (kept.taken != 1)}, {kept.hosts - len(kept.gone)} of {kept.hosts} hosts present")
+    note(f"{counted(kept.taken, what)}, {kept.hosts - len(kept.gone)} of {counted(kept.hosts, 'host')} present")
 
 
 def _sentence(event: Event) -> str:
@@ -171,8 +172,9 @@ def _sentence(event: Event) -> str:
         middle = f", times x {factors[len(factors) // 2]:.2f}" if factors else ""
         whole = f", all of {', '.join(event.movers)}" if event.movers else ""
         if not event.calibrated:
-            return f"moved: {len(event.moves)} pairs of {hosts}, as operations show{middle}"
-        return f"moved: {len(event.moves)} of {event.calibrated} pairs of {hosts} measured again{whole}{middle}{by}"
+            return f"moved: {counted(len(event.moves), 'pair')} of {hosts}, as operations show{middle}"
+        pairs = counted(event.calibrated, "pair")
+        return f"moved: {len(event.moves)} of {pairs} of {hosts} measured again{whole}{middle}{by}"
     if event.kind == "renewed":
         changed = sum(move.before_s is None or abs(move.after_s / move.before_s - 1) > MOVED for move in event.moves)
         return f"renewed: all {event.calibrated} pairs were measured, {changed} differ by over {100 * MOVED:.0f} %"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -13,6 +14,9 @@ from gavotte.formats.history import Floats, History
 from gavotte.formats.names import unknown_host
 from gavotte.formats.network import FORMAT, Host, Network
 
+MOST_RANKS = 2048
+"""What is known of each two ranks is kept, and searched: this many take a minute or two, and up to 1.3 GB."""
+
 
 def ranks_on(network: Network, hosts: Sequence[str]) -> _core.Ranks:
     """Ranks on hosts of a Network; a pair of unknown rate counts as slower than any that is known.
@@ -22,9 +26,18 @@ def ranks_on(network: Network, hosts: Sequence[str]) -> _core.Ranks:
         hosts: the host of each of R ranks.
 
     Raises:
-        GavotteError: for a host that the Network lacks, or where no rate is known at all.
+        GavotteError: for a host that the Network lacks, where no rate is known at all, or for more than `MOST_RANKS`.
     """
+    if len(hosts) > MOST_RANKS:
+        raise GavotteError(
+            f"{len(hosts)} ranks are more than the {MOST_RANKS} that trees are made for",
+            hint="name fewer with --ranks or --placement",
+        )
     at = places(network.names, hosts, "network")
+    if not network.rate_bps:
+        # No pair says what a host without a cap carries, so that the others do not count.
+        used = sorted(set(at))
+        network, at = network.of_hosts(used), [bisect_left(used, place) for place in at]
     try:
         return _core.Ranks(_core.Network(network.cautious()), at)
     except ValueError as error:

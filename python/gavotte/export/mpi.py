@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from itertools import groupby
 
+from gavotte.formats.names import unknown_host
 from gavotte.formats.placement import Placement
 
 
@@ -42,10 +43,15 @@ def crowded(placement: Placement, cpus: Mapping[str, float]) -> list[tuple[str, 
 
     Args:
         placement: whose ranks.
-        cpus: cores of the hosts of which they are known.
+        cpus: cores of all hosts of the network.
+
+    Raises:
+        GavotteError: for a host that is not among them.
     """
     ranks = Counter(_hosts(placement))
-    return [(host, count, cpus[host]) for host, count in ranks.items() if host in cpus and count > cpus[host]]
+    if strangers := sorted(ranks.keys() - cpus.keys()):
+        raise unknown_host(strangers[0], cpus, "the network")
+    return [(host, count, cpus[host]) for host, count in ranks.items() if count > cpus[host]]
 
 
 def _hosts(placement: Placement) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gavotte.errors import FormatError
+from gavotte.formats.kinds import check_kind
 from gavotte.formats.reading import read_text
 
 COLUMNS = ("source", "target", "bytes")
@@ -38,6 +39,7 @@ def read_byte_matrix(path: str | Path) -> list[HostBytes]:
     Raises:
         FormatError: naming line and remedy.
     """
+    check_kind(path, "bytes")
     found: list[HostBytes] = []
     at: list[int] = []
     lines = csv.reader(read_text(path).removeprefix("\ufeff").splitlines(), strict=True)

@@ -263,7 +263,7 @@ class Stop(Written):
     most_repetitions: Annotated[int, Field(ge=1, le=10_000)]
 
 
-class Limits(Written):
+class CampaignLimits(Written):
     """What a campaign may cost; a plan that would cost more is refused.
 
     Attributes:
@@ -311,7 +311,7 @@ class Campaign(Written):
     flavour: Annotated[list[Flavour], Field(max_length=100)] = []
     scenario: Annotated[list[Scenario], Field(min_length=1, max_length=1000)]
     stop: Stop | None = None
-    budget: Limits = Limits()
+    budget: CampaignLimits = CampaignLimits()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -16,16 +16,16 @@ import numpy.typing as npt
 
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.evidence import Evidence
+from gavotte.formats.kinds import check_kind
 from gavotte.formats.names import meant, not_a_host_name
-from gavotte.formats.reading import check_kind, parse_json, validate, write_bytes
+from gavotte.formats.network import MAX_CPUS, MAX_MEMORY_BYTES
+from gavotte.formats.reading import OTHER_ENDINGS, parse_json, validate, write_bytes
 from gavotte.tables import Tabular
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Texts = npt.NDArray[np.str_]
 
-
-OTHER_FORMATS = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".parquet", ".xlsx", ".toml"})
 
 VERDICTS = ("unproven", "path-limited", "host-limited", "bucket-not-exhausted")
 """What a value may stand for, by its code in `Proof.verdict`. Only `path-limited` is the path's own rate; the next two
@@ -45,6 +45,9 @@ MAX_BYTES = 1 << 31
 
 MAX_BPS_BYTES, MAX_S = 1e17, 1e9
 """Most that a rate in bytes/s and a latency in seconds may be: the bounds of a Network."""
+
+MAX_HOPS = 255
+"""Most that an IP packet can cross: its time to live is 8 bits."""
 
 LEAST_BPS = 1.0
 """Least that a rate may be in a Network; a slower path counts as not measured."""
@@ -234,7 +237,7 @@ def check_history_path(path: str | Path) -> None:
     Raises:
         FormatError: naming the file.
     """
-    if Path(path).suffix.lower() in OTHER_FORMATS:
+    if Path(path).suffix.lower() in OTHER_ENDINGS - {".npz"}:
         raise FormatError(
             str(path),
             "",
@@ -304,14 +307,20 @@ def _checked(arrays: Mapping[str, npt.NDArray[Any]], path: str) -> History:
         raise FormatError(path, "beta_Bps", "holds a rate below 1 bit/s", "use NaN for what was not measured")
     hops = arrays.get("hops", np.zeros(shape[1:], dtype=np.int64))
     memory_bytes = arrays.get("memory_bytes", np.zeros(shape[1:2], dtype=np.int64))
-    for key, whole, wanted in (("hops", hops, shape[1:]), ("memory_bytes", memory_bytes, shape[1:2])):
+    for key, whole, wanted, most in (
+        ("hops", hops, shape[1:], MAX_HOPS),
+        ("memory_bytes", memory_bytes, shape[1:2], MAX_MEMORY_BYTES),
+    ):
         if whole.shape != wanted or whole.dtype.kind not in "iu" or (whole.size and whole.min() < 0):
             raise FormatError(
                 path, key, f"is {whole.dtype} of shape {whole.shape}", f"use whole numbers of shape {wanted}"
             )
+        if whole.size and whole.max() > most:
+            raise FormatError(path, key, f"holds {whole.max()}", f"it should be at most {most}")
     cpus = _floats(arrays.get("cpus", np.ones(shape[1:2])), "cpus", path)
-    if cpus.shape != shape[1:2] or not (np.isfinite(cpus) & (cpus > 0)).all():
-        raise FormatError(path, "cpus", "is not a list of positive numbers", "use one number per host")
+    if cpus.shape != shape[1:2] or not ((cpus > 0) & (cpus <= MAX_CPUS)).all():
+        remedy = f"use one number per host, of at most {MAX_CPUS:.0f}"
+        raise FormatError(path, "cpus", "is not a list of positive numbers", remedy)
     method = arrays.get("method", np.array(""))
     return History(
         alpha_s=matrices["alpha_s"],

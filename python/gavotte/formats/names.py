@@ -83,11 +83,16 @@ SHOWN_NAMES = 8
 """Of many names, so many are told."""
 
 
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The name that was probably meant by one that is not known."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
+
+
 def meant(name: str, known: Iterable[str]) -> str:
     """What to write for a name that is not known: the one that is nearest, or some that there are."""
     names = list(known)
-    if close := difflib.get_close_matches(name, names, n=1):
-        return f"did you mean `{close[0]}`?"
+    if close := nearest(name, names):
+        return f"did you mean `{close}`?"
     return f"use one of: {', '.join(sorted(names)[:SHOWN_NAMES])}" + (", ..." if len(names) > SHOWN_NAMES else "")
 
 

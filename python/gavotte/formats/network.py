@@ -7,14 +7,15 @@ own rate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from gavotte.errors import GavotteError
 from gavotte.formats.names import MOST_HOSTS, HostName, Label, check_known, check_tree, check_unique, unknown_host
-from gavotte.formats.reading import Emitted, parse_json, problem, read_noun, write_text
+from gavotte.formats.reading import Emitted, check_ending, parse_json, problem, read_noun, write_text
 from gavotte.tables import Tabular, matrix
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ Sharing = Literal["hose", "pipe", "groups"]
 """Which links a transfer loads: see the completion time in the docs."""
 
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+MAX_CPUS, MAX_MEMORY_BYTES = 1e6, 1 << 60
+"""Most that a host may have."""
 RateBps = Annotated[float, Field(ge=1, le=1e18)]
 """Below a bit a second, times of what files may hold would overflow; such a path is unknown, which is null."""
 Connections = Annotated[float, Field(ge=0, le=1e6)]
@@ -54,9 +57,9 @@ class Host(Emitted):
     """
 
     name: HostName
-    cpus: Annotated[float, Field(gt=0, le=1e6)] = 1.0
-    memory_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
-    storage_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
+    cpus: Annotated[float, Field(gt=0, le=MAX_CPUS)] = 1.0
+    memory_bytes: Annotated[int, Field(ge=0, le=MAX_MEMORY_BYTES)] = 0
+    storage_bytes: Annotated[int, Field(ge=0, le=MAX_MEMORY_BYTES)] = 0
     machine: str | None = None
     egress_bps: RateBps | None = None
     ingress_bps: RateBps | None = None
@@ -258,6 +261,55 @@ class Network(Emitted, Tabular):
         ]
         return self.model_copy(update={"rate_bps": rates})
 
+    def check_pairs(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Refuses pairs between which nothing is known to limit: what is not known must not be taken for fast.
+
+        Where any pair has a rate, `cautious` gives one to all. A Network without `rate_bps` says by its caps and groups
+        what limits, but under `pipe`, where they do not count. Hosts of one machine meet in its memory.
+
+        Args:
+            pairs: places in `hosts` of those that send and of those that they send to.
+
+        Raises:
+            GavotteError: naming the first of them.
+        """
+        if self.any_rate or not (self.rate_bps or self.sharing == "pipe"):
+            return
+        size = len(self.hosts)
+        for source, target in dict.fromkeys(pairs):
+            if source != target and max(source, target) < size and not self._capped(source, target):
+                names = self.names
+                raise GavotteError(
+                    f"the network does not say how fast {names[source]} sends to {names[target]}",
+                    hint="measure that pair, or set its rate_bps",
+                )
+
+    def _capped(self, source: int, target: int) -> bool:
+        """Whether a cap of a host or a group is on the way, or nothing but a machine's memory."""
+        sender, receiver = self.hosts[source], self.hosts[target]
+        if self.sharing == "pipe":
+            return False
+        if sender.machine is not None and sender.machine == receiver.machine:
+            return True
+        if sender.egress_bps or receiver.ingress_bps or self.sharing == "hose":
+            return bool(sender.egress_bps or receiver.ingress_bps)
+        left, entered = self._around(sender.name), self._around(receiver.name)
+        return any(
+            (group.up_bps and group.name in left - entered) or (group.down_bps and group.name in entered - left)
+            for group in self.groups
+        )
+
+    def _around(self, host: str) -> set[str]:
+        """Names of the groups that a host is in, one within another."""
+        parent = {group.name: group.parent for group in self.groups}
+        found: set[str] = set()
+        for group in self.groups:
+            name: str | None = group.name if host in group.members else None
+            while name is not None and name not in found:
+                found.add(name)
+                name = parent[name]
+        return found
+
     def of_hosts(self, chosen: Sequence[int]) -> Self:
         """The Network of some of its hosts, in the order given. Groups of which no member stays go."""
         names = {self.hosts[i].name for i in chosen}
@@ -302,5 +354,10 @@ def read_network(path: str | Path) -> Network:
 
 
 def write_network(path: str | Path, network: Network) -> None:
-    """Writes a `*.network.json`, whole or not at all."""
+    """Writes a `*.network.json`, whole or not at all.
+
+    Raises:
+        FormatError: for a name that ends as another format's, or a file that cannot be written.
+    """
+    check_ending(path, "a Network")
     write_text(path, network.model_dump_json() + "\n")

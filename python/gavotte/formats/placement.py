@@ -10,8 +10,9 @@ from pydantic import Field
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
+from gavotte.formats.kinds import check_kind
 from gavotte.formats.names import HostName, Label
-from gavotte.formats.reading import Emitted, check_kind, parse_json, read_text, validate, write_text
+from gavotte.formats.reading import Emitted, check_ending, parse_json, read_text, validate, write_text
 from gavotte.tables import Tabular
 
 FORMAT = "gavotte/placement/1"
@@ -117,5 +118,10 @@ def read_placement(path: str | Path) -> Placement:
 
 
 def write_placement(path: str | Path, placement: Placement) -> None:
-    """Writes a `*.placement.json`, whole or not at all."""
+    """Writes a `*.placement.json`, whole or not at all.
+
+    Raises:
+        FormatError: for a name that ends as another format's, or a file that cannot be written.
+    """
+    check_ending(path, "a Placement")
     write_text(path, placement.model_dump_json(indent=2) + "\n")

@@ -10,6 +10,7 @@ import difflib
 import json
 import os
 import re
+import stat
 import tempfile
 import tomllib
 from collections.abc import Callable, Mapping
@@ -20,24 +21,21 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
 from gavotte.errors import FormatError
+from gavotte.formats.kinds import FORMAT, HEAD_BYTES, check_kind, kind_of, named
 
 _NOUN = re.compile(r"gavotte/([a-z]+)/[0-9]+")
 """The `format` key of every noun."""
 
-_FORMAT = re.compile(r"""^["{\s]*format["\s]*[=:]\s*["'](gavotte/[a-z]+/[0-9]+)["']""", re.MULTILINE)
-"""The same where it stands in a file, in TOML or JSON."""
-
-_FLOWS = re.compile(r"^(?=[^\n]*\b(source|src)\b)(?=[^\n]*\bbytes\b)[a-z_, ]+$", re.MULTILINE)
-"""The first line of a list of flows."""
-
-_ZIP = b"PK\x03\x04"
-"""How an `.npz` archive begins."""
-
-_HEAD_BYTES = 4096
-"""So much of a file tells what it is."""
+OTHER_ENDINGS = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".npz", ".parquet", ".xlsx", ".toml", ".html"})
+"""Of names that promise a format."""
 
 MAX_TEXT_BYTES = 1 << 30
 """A text file above this is refused unread: a 4096-host Network has 0.4 GB."""
+
+MAX_PIPED_BYTES = 1 << 28
+"""What tells no size, as a pipe or `/dev/zero`, is read so far and no further."""
+
+_BLOCK_BYTES = 1 << 20
 
 
 class Written(BaseModel):
@@ -68,24 +66,45 @@ def problem(text: str, remedy: str, *, field: str = "") -> PydanticCustomError:
     return PydanticCustomError("gavotte", "{problem}", context)
 
 
-def read_text(path: str | Path) -> str:
-    """Reads a UTF-8 file.
+def read_bytes(path: str | Path) -> bytes:
+    """Reads a whole file, of a bounded size.
 
     Raises:
-        FormatError: when it is missing, unreadable, not UTF-8, or larger than `MAX_TEXT_BYTES`.
+        FormatError: when it is missing, unreadable, or larger than `MAX_TEXT_BYTES` (`MAX_PIPED_BYTES` of a pipe).
     """
     try:
-        if Path(path).stat().st_size > MAX_TEXT_BYTES:
-            raise FormatError(str(path), "", f"is larger than {MAX_TEXT_BYTES} bytes", "is it the right file?")
-        return Path(path).read_text(encoding="utf-8")
+        with Path(path).open("rb", buffering=0) as stream:
+            told = os.fstat(stream.fileno())
+            most = MAX_TEXT_BYTES if stat.S_ISREG(told.st_mode) else MAX_PIPED_BYTES
+            content = bytearray()
+            if told.st_size <= most:
+                while len(content) <= most and (block := stream.read(_BLOCK_BYTES)):
+                    content += block
+            if max(told.st_size, len(content)) > most:
+                raise FormatError(str(path), "", f"is larger than {most} bytes", "is it the right file?")
+            return bytes(content)
     except FileNotFoundError:
         raise FormatError(str(path), "", "no such file", "check the path") from None
-    except UnicodeDecodeError as error:
-        raise FormatError(str(path), "", f"is not UTF-8 text (byte {error.start})", "save it as UTF-8") from None
     except OSError as error:
         raise FormatError(str(path), "", f"cannot be read: {error.strerror}", "check the path") from None
     except ValueError as error:  # a NUL in the path
         raise FormatError(repr(path), "", str(error), "check the path") from None
+
+
+def read_text(path: str | Path) -> str:
+    """Reads a UTF-8 file.
+
+    Raises:
+        FormatError: as `read_bytes` does, and when it is not UTF-8.
+    """
+    content = read_bytes(path)
+    try:
+        # As files opened for text give it: one kind of line end.
+        return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError as error:
+        if kind := kind_of(content[:HEAD_BYTES]):
+            raise FormatError(str(path), "", f"is {named(kind)}", "use the text file that is wanted here") from None
+        raise FormatError(str(path), "", f"is not UTF-8 text (byte {error.start})", "save it as UTF-8") from None
 
 
 def read_noun(model: type[Model], path: str | Path, parse: Callable[[str, str], Any]) -> Model:
@@ -103,33 +122,6 @@ def read_noun(model: type[Model], path: str | Path, parse: Callable[[str, str], 
     assert noun is not None
     check_kind(path, noun[1])
     return validate(model, parse(read_text(path), str(path)), str(path))
-
-
-def check_kind(path: str | Path, wanted: str) -> None:
-    """Refuses a file that is visibly of another kind; one that cannot be read is left to its reader.
-
-    Args:
-        path: the file.
-        wanted: the noun by its format's word, `history` or `flows`.
-
-    Raises:
-        FormatError: naming what it is and what is wanted.
-    """
-    try:
-        with Path(path).open("rb") as stream:
-            head = stream.read(_HEAD_BYTES)
-    except (OSError, ValueError):
-        return
-    text = head.decode("utf-8", "replace")
-    found = ""
-    if head.startswith(_ZIP):
-        found = "history"
-    elif noun := _FORMAT.search(text):
-        found = noun[1].split("/")[1]
-    elif (flows := _FLOWS.search(text)) and not text[: flows.start()].strip():
-        found = "flows"
-    if found not in ("", wanted):
-        raise FormatError(str(path), "", f"is {_named(found)}", f"use {_named(wanted)}")
 
 
 def parse_toml(text: str, path: str) -> dict[str, Any]:
@@ -155,7 +147,7 @@ def parse_json(text: str, path: str) -> Any:
     try:
         return json.loads(text, parse_constant=refuse)
     except json.JSONDecodeError as error:
-        if _FORMAT.search(text) and "{" not in text[:1]:
+        if FORMAT.search(text) and "{" not in text[:1]:
             raise FormatError(path, "", "is TOML", "use JSON") from None
         where = f"line {error.lineno} column {error.colno}"
         raise FormatError(path, "", f"is not JSON: {error.msg} at {where}", "correct the syntax there") from None
@@ -187,6 +179,22 @@ def validate(model: type[Model], data: Any, path: str) -> Model:
         raise _format_error(model, dict(first), path) from None
     except RecursionError:
         raise FormatError(path, "", "is nested too deeply", "use fewer levels") from None
+
+
+def check_ending(path: str | Path, noun: str, ending: str = ".json") -> None:
+    """Refuses to write a noun under a name that promises another format.
+
+    Args:
+        path: the file to write. A name without a known ending promises none.
+        noun: what is written, with its article: `a Network`.
+        ending: of the noun's format.
+
+    Raises:
+        FormatError: naming the file.
+    """
+    target = Path(path)
+    if target.suffix.lower() in OTHER_ENDINGS - {ending}:
+        raise FormatError(str(path), "", f"{noun} is written as {ending}", f"use -o {target.stem}{ending}")
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -258,7 +266,7 @@ def _format_error(model: type[BaseModel], finding: dict[str, Any], path: str) ->
     if location == ("format",) and (noun := _NOUN.fullmatch(str(finding["input"]))):
         wanted = _NOUN.fullmatch(str(context["expected"]).strip("'"))
         if wanted is not None and noun[1] != wanted[1]:
-            return FormatError(path, "", f"is {_named(noun[1])}", f"use {_named(wanted[1])}")
+            return FormatError(path, "", f"is {named(noun[1])}", f"use {named(wanted[1])}")
     if kind == "literal_error":
         return FormatError(path, field, f"is {_shown(finding['input'])}", f"use {context['expected']}")
     if kind == "model_type" or kind.startswith(("dict", "mapping")):
@@ -266,14 +274,6 @@ def _format_error(model: type[BaseModel], finding: dict[str, Any], path: str) ->
     rule = str(finding["msg"]).removeprefix("Value error, ").removeprefix("Input ").split(" after validation")[0]
     remedy = f"it {rule}" if rule.startswith("should") else rule[:1].lower() + rule[1:]
     return FormatError(path, field, f"is {_shown(finding['input'])}", remedy)
-
-
-def _named(kind: str) -> str:
-    """A noun by its format's word, with its article: `hosts` is an Inventory."""
-    if kind == "flows":
-        return "a list of flows"
-    noun = "Inventory" if kind == "hosts" else kind.capitalize()
-    return f"{'an' if noun[0] in 'AEIOU' else 'a'} {noun}"
 
 
 def _shown(value: Any) -> str:

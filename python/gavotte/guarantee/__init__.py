@@ -2,9 +2,9 @@
 
 from gavotte.guarantee.applying import (
     Cleared,
+    GuaranteeStatus,
+    GuardedHost,
     HostKept,
-    HostState,
-    Kept,
     PairState,
     apply,
     check_hosts,
@@ -18,9 +18,9 @@ from gavotte.guarantee.planning import Admission, LinkSum, plan
 __all__ = [
     "Admission",
     "Cleared",
+    "GuaranteeStatus",
+    "GuardedHost",
     "HostKept",
-    "HostState",
-    "Kept",
     "LinkRoom",
     "LinkSum",
     "PairState",

@@ -13,6 +13,7 @@ from gavotte.agents.neighbours import this_user
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.guarantee import Guarantee, HostGuarantee
 from gavotte.formats.inventory import Inventory
+from gavotte.formats.names import unknown_host
 from gavotte.formats.routes import SshRoute
 
 MODES = {"ecn": pb.GUARD_MODE_ECN, "loss": pb.GUARD_MODE_LOSS}
@@ -63,7 +64,7 @@ class PairState:
 
 
 @dataclass(frozen=True)
-class HostState:
+class GuardedHost:
     """One host, or a container with a guarantee.
 
     Attributes:
@@ -88,7 +89,7 @@ class HostState:
 
 
 @dataclass(frozen=True)
-class Kept:
+class GuaranteeStatus:
     """How guarantees are kept.
 
     Attributes:
@@ -97,7 +98,7 @@ class Kept:
     """
 
     pairs: tuple[PairState, ...]
-    hosts: tuple[HostState, ...]
+    hosts: tuple[GuardedHost, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -113,7 +114,7 @@ def check_hosts(guarantee: Guarantee, inventory: Inventory) -> None:
     routes = {host.name: host.route for host in inventory.host}
     for host in guarantee.agents:
         if host not in routes:
-            raise GavotteError(f"the inventory has no host `{host}`", hint="name hosts as the inventory does")
+            raise unknown_host(host, routes, "the inventory")
         if isinstance(routes[host], SshRoute):
             raise GavotteError(
                 f"the agent of `{host}` is started over SSH and ends with its controller, but guarantees stand",
@@ -217,7 +218,7 @@ def _hose(own: HostGuarantee, at: Mapping[str, tuple[str, int]]) -> pb.GuardedHo
     )
 
 
-def status(inventory: Inventory) -> Kept:
+def status(inventory: Inventory) -> GuaranteeStatus:
     """Asks all agents of an inventory how they keep their guarantees."""
     with reaching(inventory) as roads:
         fleet = Fleet(inventory, roads)
@@ -228,16 +229,16 @@ def status(inventory: Inventory) -> Kept:
     for host in inventory.host:
         reply = replies.get(host.name)
         if reply is None or isinstance(reply, AgentError):
-            hosts.append(HostState(host.name, None, missing.get(host.name) or f"its agent does not answer ({reply})"))
+            hosts.append(GuardedHost(host.name, None, missing.get(host.name) or f"its agent does not answer ({reply})"))
             continue
         for each in (reply, *reply.inside):
             pairs += [_pair(pair) for pair in each.pairs]
             hosts.append(_host(host.name if each is reply else each.self, each))
-    return Kept(tuple(sorted(pairs, key=lambda pair: (pair.source, pair.target))), tuple(hosts))
+    return GuaranteeStatus(tuple(sorted(pairs, key=lambda pair: (pair.source, pair.target))), tuple(hosts))
 
 
-def _host(name: str, reply: pb.GuardedReply) -> HostState:
-    return HostState(
+def _host(name: str, reply: pb.GuardedReply) -> GuardedHost:
+    return GuardedHost(
         name,
         _share(sum(pair.windows for pair in reply.pairs), sum(pair.unmet for pair in reply.pairs)),
         _why(reply),

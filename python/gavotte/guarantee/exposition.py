@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gavotte.guarantee.applying import Kept
+from gavotte.guarantee.applying import GuaranteeStatus
 
 _PAIRS = {
     "guarantee_bps": ("gauge", "Guarantee of a pair, bit/s."),
@@ -14,7 +14,7 @@ _PAIRS = {
 }
 
 
-def prometheus(kept: Kept) -> str:
+def prometheus(kept: GuaranteeStatus) -> str:
     """Writes the state of all pairs and hosts as metrics named `gavotte_guarantee_...`."""
     lines = []
     for field, (kind, meaning) in _PAIRS.items():

@@ -9,6 +9,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from typing import Any
 from gavotte.agents.runtime import LAB_HOSTS, lab_folder, runtime_dir
 from gavotte.errors import GavotteError
 from gavotte.formats.topology import Topology
-from gavotte.lab import crew, launcher, state
+from gavotte.lab import crew, launcher, state, warden
 from gavotte.lab.start import end, started
 from gavotte.lab.state import LabState
 
@@ -109,14 +110,18 @@ class Session:
         return subprocess.run(self.command(host, argv), check=False, **options)
 
     def beside(self, argv: Sequence[str]) -> subprocess.Popen[Any]:
-        """Starts a program of this machine whose `--hosts lab` is this lab. It ends with this process, however it does.
+        """Starts a program of this machine whose `--hosts lab` is this lab.
+
+        It ends with this process, however it does, and so does all that the program started. SIGTERM to what is
+        returned ends the same.
 
         Raises:
             GavotteError: when there is no such program.
         """
         if shutil.which(argv[0]) is None:
             raise GavotteError(f"no such command: `{argv[0]}`", hint="check its spelling")
-        return subprocess.Popen([*launcher.dying_with_parent(), *argv], env=self.environment())
+        line = [sys.executable, "-I", "-S", warden.__file__, str(os.getpid()), *argv]
+        return subprocess.Popen(line, env=self.environment())
 
     def status(self) -> LabStatus:
         """Tells how the lab is."""

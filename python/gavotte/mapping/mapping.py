@@ -7,6 +7,7 @@ which looks at one link at a time, it keeps one task a host and counts latencies
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,9 @@ METHODS = ("greedy", "ring", "exchange")
 """`greedy` is the paper's (Hoefler and Snir, ICS '11), `ring` its baseline, `exchange` goes on from the better one."""
 
 MOST_EXCHANGES = 1000
+
+MOST_HOSTS = 4096
+"""What is known of each two hosts is kept: this many take up to 1.6 GB."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,8 @@ def map_tasks(network: Network, app: App, method: str = "exchange", *, seed: int
         nothing is proven.
 
     Raises:
-        GavotteError: for an unknown method, too many tasks, constraints, a task that does not fit its host, or a pair
-            of unknown rate.
+        GavotteError: for an unknown method, too many tasks, constraints, a task that does not fit its host, a pair of
+            unknown rate, or more than `MOST_HOSTS` hosts that differ.
     """
     if method not in METHODS:
         raise GavotteError(f"unknown method `{method}`", hint=f"use one of {', '.join(METHODS)}")
@@ -90,6 +94,7 @@ def map_tasks(network: Network, app: App, method: str = "exchange", *, seed: int
             hint="use `gavotte place`, or leave [constraints] out",
         )
     started = time.perf_counter()
+    network = _alike_once(network, len(app.task))
     problem = _problem(network, app)
     made = {"ring": np.arange(problem.tasks, dtype=np.int64)}
     if method != "ring":
@@ -165,6 +170,37 @@ def _problem(network: Network, app: App) -> _Problem:
     except ValueError as error:
         raise GavotteError(str(error)) from None
     return _Problem(ranks, len(app.task), *_messages(app), ranks.alpha_beta()[1])
+
+
+def _alike_once(network: Network, tasks: int) -> Network:
+    """Of more than `MOST_HOSTS` those that can matter: the first hosts of each kind, as many as there are tasks.
+
+    Where pairs have no rates of their own, hosts of the same caps and groups can stand for each other.
+    """
+    if len(network.hosts) <= MOST_HOSTS:
+        return network
+    kept = list(range(len(network.hosts)))
+    if not network.rate_bps and not network.latency_s:
+        around: dict[str, list[int]] = {}
+        for number, group in enumerate(network.groups):
+            for member in group.members:
+                around.setdefault(member, []).append(number)
+        on = Counter(host.machine for host in network.hosts)
+        taken: Counter[object] = Counter()
+        kept = []
+        for place, host in enumerate(network.hosts):
+            shared = host.machine if on[host.machine] > 1 else None
+            room = (host.cpus, host.memory_bytes)
+            kind = (host.egress_bps, host.ingress_bps, *room, shared, *around.get(host.name, ()))
+            taken[kind] += 1
+            if taken[kind] <= tasks:
+                kept.append(place)
+    if len(kept) > MOST_HOSTS:
+        raise GavotteError(
+            f"{len(kept)} hosts that differ are more than the {MOST_HOSTS} that a mapping can choose from",
+            hint="leave hosts out of the Network, or use `gavotte place`, which takes more",
+        )
+    return network.of_hosts(kept)
 
 
 def _greedy(problem: _Problem) -> Ints:

@@ -1,9 +1,10 @@
 """Measures the network between the hosts of an inventory: an Inventory goes in, a History comes out."""
 
+from gavotte.measure.cost import Cost, CostLimits
 from gavotte.measure.journal import journal_path
 from gavotte.measure.measuring import Measurement, measure
 from gavotte.measure.methods import METHODS, Method, alpha_beta, bulk, choreo, jain_index
-from gavotte.measure.planning import Cost, CostLimits, MeasurementPlan, plan_measurement
+from gavotte.measure.planning import MeasurementPlan, plan_measurement
 
 __all__ = [
     "METHODS",

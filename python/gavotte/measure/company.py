@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from gavotte.measure.rounds import Links
@@ -141,15 +141,15 @@ class Company:
         """Takes the links of a tree that pairs without a common host can share. Returns whether there are any."""
         shareable = {n for n, link in enumerate(tree.links) if min(len(link.sources), len(link.targets)) > 1}
         self._machine = tree.machine
-        self._ends = {tree.label(link): tree.links[link] for link in sorted(shareable)}
-        if shareable:
-            hosts = range(tree.size)
-            self._shared = {
-                (i, j): frozenset(tree.label(link) for link in tree.path(i, j) if link in shareable)
-                for i in hosts
-                for j in hosts
-                if i != j
-            }
+        hosts = range(tree.size)
+        crossed = {
+            (i, j): shareable.intersection(tree.path(i, j)) for i in hosts for j in hosts if i != j and shareable
+        }
+        unknown = shareable - _alike(crossed, self._known)
+        self._ends = {tree.label(link): tree.links[link] for link in sorted(unknown)}
+        self._shared = {
+            pair: frozenset(tree.label(link) for link in links & unknown) for pair, links in crossed.items()
+        }
         return bool(shareable)
 
     def links(self, pair: Pair) -> frozenset[str]:
@@ -330,6 +330,20 @@ class Company:
             order.append((-max((waiting[link] for link in mine), default=0), len(order), pair))
             waiting.subtract(mine)
         return [pair for *_, pair in sorted(order)]
+
+
+def _alike(crossed: Mapping[Pair, Set[int]], known: Links) -> set[int]:
+    """Links of the tree that the same pairs cross as some link that an earlier Network knows: they are the same."""
+    by_link: dict[int, set[Pair]] = defaultdict(set)
+    by_name: dict[str, set[Pair]] = defaultdict(set)
+    for pair, links in crossed.items():
+        for link in links:
+            by_link[link].add(pair)
+    for pair, names in known.items():
+        for name in names:
+            by_name[name].add(pair)
+    told = {frozenset(pairs) for pairs in by_name.values()}
+    return {link for link, pairs in by_link.items() if pairs in told}
 
 
 def _back(link: str) -> str:

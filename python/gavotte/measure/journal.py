@@ -11,19 +11,26 @@ import json
 import logging
 import math
 import os
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
+from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.soundness import MOST, MOST_BPS, MOST_S
 from gavotte.errors import FormatError, GavotteError
-from gavotte.formats.history import VERDICTS
+from gavotte.formats.history import MAX_HOPS, VERDICTS
+from gavotte.formats.reading import read_bytes
 from gavotte.measure.methods import Reading
 from gavotte.measure.results import PathResult, Results
 
 logger = logging.getLogger(__name__)
 
 FORMAT = "gavotte/measuring/1"
+
+MAX_TIME_S = 1e11
+"""Unix time, some thousand years ahead."""
 
 
 def journal_path(output: Path) -> Path:
@@ -133,7 +140,7 @@ def _replay(path: Path, head: dict[str, Any], results: Results) -> str | None:
     """Fills in what a journal holds and cuts off a last line that was being written; returns the run, if it tells."""
     run_id: str | None = None
     try:
-        text = path.read_bytes()
+        text = read_bytes(path)
         whole = text[: text.rfind(b"\n") + 1]
         if len(whole) < len(text):
             os.truncate(path, len(whole))
@@ -152,38 +159,61 @@ def _replay(path: Path, head: dict[str, Any], results: Results) -> str | None:
             elif "run" in entry:
                 run_id = str(entry["run"])
             elif "snapshot" in entry:
-                results.times_s[int(entry["snapshot"])] = float(entry["time_s"])
+                snapshot = _whole(entry["snapshot"], head["count"] - 1)
+                # Times of a History are in order.
+                time_s = _real(entry["time_s"], MAX_TIME_S)
+                if time_s < max(results.times_s.values(), default=0.0):
+                    raise ValueError
+                results.times_s[snapshot] = time_s
             else:
-                snapshot, source, target = (int(part) for part in entry["at"])
-                reading: dict[str, Any] = {k: math.nan if v is None else v for k, v in entry["reading"].items()}
-                result = PathResult(
-                    Reading(**{key: _as_written(key, value) for key, value in reading.items()}),
-                    float(entry["rtt_s"]),
-                    int(entry["hops"]),
-                    idle_s=float(entry.get("idle_s", math.nan)),
-                )
+                snapshot, source, target = entry["at"]
                 size = len(head["hosts"])
-                if not (0 <= snapshot < head["count"] and 0 <= source < size and 0 <= target < size):
+                if snapshot not in results.times_s or _whole(source, size - 1) == _whole(target, size - 1):
                     raise ValueError
-                if reading["verdict"] not in VERDICTS:
-                    raise ValueError
-                results.add(snapshot, source, target, result)
+                results.add(snapshot, source, target, _result(entry))
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
             raise FormatError(str(path), f"line {number + 1}", "is damaged", "remove the file") from None
     return run_id
 
 
-def _as_written(key: str, value: Any) -> Any:
-    """One value of a reading, if it is of the kind that `Journal.add` writes.
+def _result(entry: Mapping[str, Any]) -> PathResult:
+    """An answer, if all of it is within what an agent may say: a History of it can then be read.
 
     Raises:
-        ValueError: if not.
+        ValueError, KeyError, TypeError, AttributeError: if not.
     """
-    kind = {"verdict": str, "refusal": str, "failure": int}.get(key)
+    reading: dict[str, Any] = {key: _of_reading(key, value) for key, value in entry["reading"].items()}
+    if reading["verdict"] not in VERDICTS:
+        raise ValueError
+    return PathResult(
+        Reading(**reading),
+        _real(entry["rtt_s"], MOST_S),
+        _whole(entry["hops"], MAX_HOPS),
+        idle_s=_real(entry["idle_s"], MOST_S) if "idle_s" in entry else math.nan,
+    )
+
+
+def _of_reading(key: str, value: Any) -> Any:
+    kind = {"verdict": str, "refusal": str}.get(key)
     if kind is not None:
         if type(value) is not kind:
             raise ValueError
         return value
-    if type(value) not in (int, float) or value < 0:
+    if key == "failure":
+        return _whole(value, max(pb.Failure.values()))
+    if value is None:
+        return math.nan
+    return _real(value, MOST_BPS if key.endswith("_bps") else MOST_S if key.endswith("_s") else MOST)
+
+
+def _real(value: Any, most: float) -> float:
+    # NaN is in no range, and `true` is no number.
+    if type(value) not in (int, float) or not 0 <= value <= most:
         raise ValueError
     return float(value)
+
+
+def _whole(value: Any, most: int) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError
+    return value

@@ -12,9 +12,10 @@ from gavotte.agents import Neighbour, Reach, enrolled
 from gavotte.formats.history import History
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
+from gavotte.measure.cost import CostLimits
 from gavotte.measure.journal import Journal
 from gavotte.measure.methods import Method
-from gavotte.measure.planning import CostLimits, plan_measurement
+from gavotte.measure.planning import plan_measurement
 from gavotte.measure.results import FailedPath, PathResult, Results
 from gavotte.measure.underway import Underway
 from gavotte.tables import Tabular

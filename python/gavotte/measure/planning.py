@@ -7,16 +7,20 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import fmean
 
 from gavotte.agents import Budget
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Schedule, Step, deadline_s
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
-from gavotte.formats.rates import format_bytes
-from gavotte.measure.methods import ASSUMED_RATE_BPS, METHODS, Method
+from gavotte.measure.company import Company
+from gavotte.measure.cost import EXCEEDED, Cost, CostLimits, Most
+from gavotte.measure.methods import ASSUMED_RATE_BPS, METHODS, SETUP_S, TRAIN_FILL_BYTES, Method
 from gavotte.measure.rounds import Links, apart, directed_rounds, packed
-from gavotte.measure.shared_links import shared_links
+from gavotte.measure.shared_links import crossed, groups_of, shared_links, untold
+from gavotte.measure.sharing.carrier import LONG_HOLD_S, TRAIN_HOLD_S, TRAIN_MORE, TRAIN_PAUSE_S
+from gavotte.measure.sharing.crowding import CONFIRMED
 from gavotte.terms import Pair
 
 SLOW_BPS = 10e6
@@ -29,88 +33,17 @@ MOST_LAID = 20
 TESTED_ROUNDS = 2
 """Rounds whose pairs go together and then apart, where there are racks: in two each host sends and receives once."""
 
-EXCEEDED = 1.25
-"""A measurement ends when it has cost so many times what was said."""
+LATE_S = 0.1
+"""What round trips behind others' queues may add to each path, at most."""
 
+AHEAD = 2
+"""Rounds sent at once while nothing is known; twice as many each time that nothing new was learnt."""
 
-@dataclass(frozen=True)
-class Cost:
-    """What a measurement costs.
+MOST_AHEAD = 0.125
+"""At most this share of all rounds is sent at once: what goes wrong or costs too much is seen between."""
 
-    Attributes:
-        bytes: payload bytes that all hosts typically send together.
-        max_bytes: what they send at most; agents refuse more.
-        seconds: typical wall time.
-        max_seconds: wall time where all paths share one link, and go one by one; those that nothing is known of at
-            `SLOW_BPS`.
-        money: of the typical bytes at the given price; 0 without one.
-    """
-
-    bytes: int
-    max_bytes: int
-    seconds: float
-    max_seconds: float
-    money: float
-
-    def __add__(self, other: Cost) -> Cost:
-        """Of the one and then the other."""
-        return Cost(
-            self.bytes + other.bytes,
-            self.max_bytes + other.max_bytes,
-            self.seconds + other.seconds,
-            self.max_seconds + other.max_seconds,
-            self.money + other.money,
-        )
-
-
-@dataclass(frozen=True)
-class CostLimits:
-    """What a measurement may cost. None = no limit.
-
-    Attributes:
-        bytes: payload bytes of all hosts. Each agent enforces its share.
-        seconds: wall time.
-        money: in the currency of the price.
-        price_per_gb: of 10^9 bytes that cross the network.
-    """
-
-    bytes: int | None = None
-    seconds: float | None = None
-    money: float | None = None
-    price_per_gb: float = 0.0
-
-    def check(self, cost: Cost) -> None:
-        """Refuses what costs more.
-
-        Raises:
-            GavotteError: naming the first limit that is too small.
-        """
-        if self.bytes is not None and cost.bytes > self.bytes:
-            raise _over(f"about {format_bytes(cost.bytes)}", format_bytes(self.bytes))
-        if self.seconds is not None and cost.seconds > self.seconds:
-            raise _over(f"about {cost.seconds:.1f} s", f"{self.seconds:g} s")
-        if self.money is not None and cost.money > self.money:
-            raise _over(f"about {cost.money:.2f} in money", f"{self.money:g}")
-
-
-def _over(cost: str, budget: str) -> GavotteError:
-    return GavotteError(
-        f"the measurement would take {cost}, more than the budget of {budget}",
-        hint="raise the budget, or measure fewer hosts or snapshots",
-    )
-
-
-@dataclass(frozen=True)
-class Most:
-    """What a measurement may have cost before it ends early.
-
-    Attributes:
-        bytes: payload bytes of all hosts.
-        seconds: of probing.
-    """
-
-    bytes: float
-    seconds: float
+SCHEDULE_S = 0.008
+"""Of handing out rounds that are sent at once, beside what each of them takes."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +59,8 @@ class MeasurementPlan:
         links: known shared links; two probes never meet on one.
         only: the pairs to measure; None = all.
         rates: what pairs are known to carry, bit/s; others are taken for `ASSUMED_RATE_BPS`.
-        racked: whether hosts stand in racks whose links are to be tested; None = unknown.
+        groups: the groups around each host, whose links are to be tested; None = nothing is known of any.
+        untold: how many pairs could fill each group link that may be limited like the others.
     """
 
     names: tuple[str, ...]
@@ -137,7 +71,8 @@ class MeasurementPlan:
     links: Links = field(default_factory=dict)
     only: frozenset[Pair] | None = None
     rates: Mapping[Pair, float] = field(default_factory=dict)
-    racked: bool | None = None
+    groups: Sequence[frozenset[str]] | None = None
+    untold: Sequence[int] = ()
 
     @cached_property
     def first(self) -> list[list[Pair]]:
@@ -196,29 +131,65 @@ class MeasurementPlan:
         ]
 
     @property
-    def _tested(self) -> int:
-        """Probes of the test for shared links at most."""
-        return 0 if self.racked is False else sum(len(pairs) for pairs in self.first[:TESTED_ROUNDS] if len(pairs) > 1)
+    def _handed_out(self) -> int:
+        """How often agents are sent rounds, in all snapshots: where links are known to be full, one by one."""
+        if self.links:
+            return round(self.rounds_in_all)
+        each = len(self.first)
+        tested = TESTED_ROUNDS if len(self.names) > 2 else 0
+        return tested + sum(len(parts(each - tested * (number == 0))) for number in range(self.count))
+
+    @property
+    def _look_s(self) -> float:
+        """Of counting the routers between any two hosts, once."""
+        size = len(self.names)
+        return SCHEDULE_S + (size - 1 + size % 2) * SETUP_S if size > 2 else 0.0
+
+    @cached_property
+    def _tested(self) -> tuple[int, int]:
+        """Probes of the test for shared links at most, and their rounds: nearly one by one where nothing is known."""
+        if self.links or (self.groups is not None and len(frozenset().union(*self.groups)) < 2):
+            return 0, 0
+        head = self.first[:TESTED_ROUNDS]
+        if self.groups is None:
+            probes = sum(len(pairs) for pairs in head if len(pairs) > 1)
+            return probes, probes
+        probes = rounds = 0
+        for pairs in head:
+            links = {way: crossed(self.groups, way) for pair in pairs for way in (pair, pair[::-1])}
+            beside = Counter(link for pair in pairs for link in {*links[pair], *links[pair[::-1]]})
+            again = [p for p in pairs if any(beside[link] > 1 for link in {*links[p], *links[p[::-1]]})]
+            probes += len(again)
+            rounds += len(Company(len(self.names), links, tolerance=self.method.tolerance).apart(again, {}))
+        return probes, rounds
+
+    def _filling(self, rate_bps: float) -> tuple[float, float]:
+        """Bytes and seconds of the experiments on links that may be limited, of which nothing is told."""
+        train_s = TRAIN_MORE * TRAIN_HOLD_S if self.method.name == "train" else LONG_HOLD_S
+        size = sum(self.untold) * (rate_bps / 8 * train_s + TRAIN_FILL_BYTES)
+        return CONFIRMED * size, CONFIRMED * len(self.untold) * (TRAIN_PAUSE_S + train_s)
 
     def cost(self, *, price_per_gb: float = 0.0) -> Cost:
         """What all snapshots cost. Where hosts stand in racks, the test of their links takes its probes twice."""
         costs = {pair: self._typical(self.rates.get(pair, ASSUMED_RATE_BPS)) for pairs in self.first for pair in pairs}
         once_bytes = sum(size for size, _ in costs.values())
-        slow_s = sum(self._typical(self.rates.get(pair, SLOW_BPS))[1] for pair in costs)
-        twice = self._tested if self.racked else self._tested // 2
+        slow_s = sum(LATE_S + self._typical(self.rates.get(pair, SLOW_BPS))[1] for pair in costs)
+        most, nearly = self._tested
+        # Where nothing is known, there may be no racks.
+        twice, twice_rounds = (most, nearly) if self.groups is not None else (most // 2, nearly // 2)
         probes = self.count * self.paths + twice
-        size = int(probes / self.paths * once_bytes)
+        filled_bytes, filled_s = self._filling(fmean(self.rates.values()) if self.rates else ASSUMED_RATE_BPS)
+        size = int(probes / self.paths * once_bytes + filled_bytes)
         # A round takes as long as its slowest pair: agents run ahead, but their next partners wait.
         first_s = sum(max(costs[pair][1] for pair in pairs) for pairs in self.first)
         each_s = first_s / len(self.first)
-        # The second time, nearly one by one.
-        seconds = (self.rounds_in_all + twice) * each_s
+        seconds = filled_s + (self.rounds_in_all + twice_rounds) * each_s + self._handed_out * SCHEDULE_S + self._look_s
         seconds = max(seconds, (self.count - 1) * self.every_s + seconds / self.count)
         return Cost(
             bytes=size,
             max_bytes=probes * self.method.bytes_per_path,
             seconds=seconds,
-            max_seconds=max(seconds, self.count * slow_s + self._tested * each_s),
+            max_seconds=max(seconds, self.count * slow_s + nearly * each_s),
             money=size / 1e9 * price_per_gb,
         )
 
@@ -244,7 +215,7 @@ class MeasurementPlan:
         limits.check(self.cost(price_per_gb=limits.price_per_gb))
         if limits.bytes is None:
             return self
-        return replace(self, method=self.method.capped(limits.bytes // (self.count * self.paths + self._tested)))
+        return replace(self, method=self.method.capped(limits.bytes // (self.count * self.paths + self._tested[0])))
 
     def budget(self, limits: CostLimits) -> Budget:
         """What each agent may spend: room for every path to be measured twice, within its share of the limits."""
@@ -258,6 +229,16 @@ class MeasurementPlan:
             most = min(most, share) if most else share
         once_s = deadline_s(len(self.first), self.round_s)
         return Budget(max_bytes=most, max_seconds=2 * self.count * max(once_s, self.every_s) + 60.0)
+
+
+def parts(rounds: int) -> list[int]:
+    """How many of so many rounds are sent at once, each time, while nothing new is learnt of shared links."""
+    most, ahead, found = max(AHEAD, math.ceil(MOST_AHEAD * rounds)), AHEAD, list[int]()
+    while rounds > 0:
+        found.append(min(ahead, rounds))
+        rounds -= ahead
+        ahead = min(most, 2 * ahead)
+    return found
 
 
 def plan_measurement(
@@ -302,7 +283,8 @@ def plan_measurement(
         links=links,
         only=None if pairs is None else _indices(pairs, names),
         rates={} if known is None else _rates(known, names),
-        racked=None if known is None else len(known.groups) > 1 and not links,
+        groups=None if known is None else groups_of(known, names),
+        untold=() if known is None else untold(known, names),
     )
 
 

@@ -43,3 +43,42 @@ def shared_links(network: Network, names: Sequence[str]) -> dict[Pair, frozenset
             if crossed:
                 found[i, j] = frozenset(crossed)
     return found
+
+
+def groups_of(network: Network, names: Sequence[str]) -> tuple[frozenset[str], ...]:
+    """Names of the groups around each host, those above its own included; none for hosts that it does not know."""
+    parents = {group.name: group.parent for group in network.groups}
+    inside: dict[str, set[str]] = {}
+    for group in network.groups:
+        above: str | None = group.name
+        while above is not None:
+            for member in group.members:
+                inside.setdefault(member, set()).add(above)
+            above = parents[above]
+    return tuple(frozenset(inside.get(name, ())) for name in names)
+
+
+def crossed(groups: Sequence[frozenset[str]], pair: Pair) -> frozenset[str]:
+    """Names of the group links that a pair crosses, limited or not.
+
+    Args:
+        groups: as `groups_of` tells them.
+        pair: source and target.
+    """
+    out, into = groups[pair[0]], groups[pair[1]]
+    return frozenset([*(f"up {name}" for name in out - into), *(f"down {name}" for name in into - out)])
+
+
+def untold(network: Network, names: Sequence[str]) -> list[int]:
+    """How many pairs could fill each group link of which experiments told nothing, while others are limited."""
+    if not any(group.up_bps or group.down_bps for group in network.groups):
+        return []
+    unknown = {link for told in network.verdicts if told.verdict == "unknown" for link in told.link.split(", ")}
+    groups = groups_of(network, names)
+    found = []
+    for group in network.groups:
+        inside = sum(group.name in each for each in groups)
+        for label, rate_bps in ((f"out of {group.name}", group.up_bps), (f"into {group.name}", group.down_bps)):
+            if not rate_bps and label in unknown:
+                found.append(min(inside, len(names) - inside))
+    return [pairs for pairs in found if pairs > 1]

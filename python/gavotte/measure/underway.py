@@ -13,7 +13,7 @@ import numpy as np
 from gavotte.agents import Fleet
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.losses import Losses
-from gavotte.agents.schedule import OUT_OF_TOUCH, Answer, carry_out, look_again
+from gavotte.agents.schedule import OUT_OF_TOUCH, Answer, carry_out
 from gavotte.errors import AgentError
 from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats, History
@@ -21,9 +21,10 @@ from gavotte.formats.rates import MAX_RATE_BPS
 from gavotte.measure.again import changed
 from gavotte.measure.busy import Busy
 from gavotte.measure.company import EVERYTHING, Beside, Company, Sent
+from gavotte.measure.cost import CostLimits
 from gavotte.measure.journal import Journal
 from gavotte.measure.methods import Reading, refused
-from gavotte.measure.planning import TESTED_ROUNDS, CostLimits, MeasurementPlan
+from gavotte.measure.planning import AHEAD, MOST_AHEAD, TESTED_ROUNDS, MeasurementPlan
 from gavotte.measure.results import PathResult, Results, path_result
 from gavotte.measure.rounds import packed
 from gavotte.measure.sharing.carrier import FleetCarrier
@@ -40,14 +41,9 @@ AGAIN = 3
 LOOK_S = 0.5
 """How often a pause between two snapshots looks whether anybody is left."""
 
-AHEAD = 2
-"""Rounds sent at once while nothing is known; twice as many each time that nothing new was learnt."""
-
 LOST_S = 15.0
-"""What waiting for a host that vanishes may cost beside: its peers give it up after up to 10 s."""
-
-MOST_AHEAD = 0.125
-"""At most this share of all rounds is sent at once: what goes wrong or costs too much is seen between."""
+"""What waiting may cost beside, for each host that vanishes and each two that cannot reach each other: up to 3 s as a
+rule, and 10 where an agent hangs."""
 
 
 class Underway:
@@ -97,6 +93,7 @@ class Underway:
         self._carrier: FleetCarrier | None = None
         self._most = plan.most(limits)
         self._sent: Counter[str] = Counter()
+        self._cut: set[frozenset[int]] = set()
         self._share = plan.budget(limits).max_bytes if limits.bytes is not None else 0
         self.again = 0
         self.seconds = 0.0
@@ -349,7 +346,7 @@ class Underway:
             return
         if self.bytes_sent > self._most.bytes:
             self.stopped = "more bytes were needed than estimated"
-        elif self._spent_s() > self._most.seconds + LOST_S * len(self._fleet.lost):
+        elif self._spent_s() > self._most.seconds + LOST_S * (len(self._fleet.lost) + len(self._cut)):
             self.stopped = "more time was needed than estimated"
 
     def _probe(self, rounds: list[list[Pair]], number: int, *, alone: bool = False) -> dict[Pair, Beside]:
@@ -375,7 +372,6 @@ class Underway:
         brief = {pair for pairs in rounds for pair in pairs if not (alone or self._company.patient(pair))}
         schedule = self._plan.schedule(rounds, brief=brief, share=self._busy.probe if share else None)
         sent: list[Sent] = []
-        apart: list[tuple[str, str]] = []
         for answer in carry_out(self._fleet, schedule, round_s=self._plan.round_s, losses=self._losses):
             self.bytes_sent += answer.bytes_sent
             self._sent[answer.source] += answer.bytes_sent
@@ -383,7 +379,7 @@ class Underway:
             result = PathResult(reading)
             pair = self._index[answer.source], self._index[answer.target]
             if answer.failure in OUT_OF_TOUCH:
-                apart.append((answer.source, answer.target))
+                self._cut.add(frozenset(pair))
             if answer.reply is not None:
                 reply = answer.reply
                 if reply.HasField("gated_train"):
@@ -392,8 +388,6 @@ class Underway:
                 result = path_result(reading, reply, idle_s)
                 sent.append(_sent(pair, answer.round, reply, reading))
             self._take(number, *pair, result)
-        if apart:
-            look_again(self._fleet, apart, self._losses)
         return sent
 
     def _read(self, answer: Answer) -> Reading:

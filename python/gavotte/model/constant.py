@@ -249,9 +249,10 @@ def _guessed(constant: Constant, count: int) -> list[str]:
         if np.isfinite(constant.guess.typical_error)
         else "an unknown share"
     )
-    return [
-        f"{count} pairs were never measured; their rates are guessed from their hosts' others, in the median {off} off"
-    ]
+    what = "1 pair was never measured; its rate is guessed from its hosts' others"
+    if count > 1:
+        what = f"{count} pairs were never measured; their rates are guessed from their hosts' others"
+    return [f"{what}, in the median {off} off"]
 
 
 def _earlier(constant: Constant) -> list[str]:

@@ -179,8 +179,9 @@ def _snapshots(shares: list[float], after: list[int], needed: int | None) -> str
             f"{after[-1]} snapshots are not enough: the last {newest if newest > 1 else 'one'} changed "
             f"{100 * shares[-2]:.0f} % of the pairs by more than {100 * TOLERANCE:.0f} %"
         )
+    were = "was" if needed == 1 else "were"
     return (
-        f"{needed} of {after[-1]} snapshots were enough: from then on at most {100 * NEAR_ENOUGH:.0f} % of the pairs "
+        f"{needed} of {after[-1]} snapshots {were} enough: from then on at most {100 * NEAR_ENOUGH:.0f} % of the pairs "
         f"were more than {100 * TOLERANCE:.0f} % off the constant of all"
     )
 

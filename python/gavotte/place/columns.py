@@ -23,6 +23,9 @@ from gavotte.place.running import Running, loads, room_taken, without_own
 UNLIMITED_BYTES = 2**64 - 1
 """Memory or storage of a host of unknown size."""
 
+MOST_PRICED = 8192
+"""What a byte costs is kept of each two hosts: this many take 0.5 GB, and as much again in the search."""
+
 EVEN_BPS = 1e9
 """Of every host, where only what is together counts."""
 
@@ -199,9 +202,20 @@ def prices(network: Network, limits: PlacementLimits) -> tuple[list[float], _Flo
 
 
 def price_list(network: Network) -> tuple[list[float], _Floats]:
-    """Prices in USD of using each host, and of a byte from host to host, (N, N)."""
+    """Prices in USD of using each host, and of a byte from host to host, (N, N).
+
+    Raises:
+        GavotteError: for more than `MOST_PRICED` hosts.
+    """
     size = len(network.hosts)
-    rows = network.price_usd_per_gb or [[None] * size for _ in range(size)]
+    if size > MOST_PRICED:
+        raise GavotteError(
+            f"{size} hosts are more than the {MOST_PRICED} whose prices are compared",
+            hint="leave hosts out, or the price",
+        )
+    if not network.price_usd_per_gb:
+        return [host.price_usd for host in network.hosts], np.zeros((size, size))
+    rows = network.price_usd_per_gb
     per_byte = np.array([[(price or 0.0) / 1e9 for price in row] for row in rows], dtype=np.float64)
     return [host.price_usd for host in network.hosts], per_byte
 

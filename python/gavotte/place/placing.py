@@ -16,6 +16,7 @@ import numpy.typing as npt
 from gavotte import _core
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
+from gavotte.formats.names import meant
 from gavotte.formats.network import Network, Sharing
 from gavotte.formats.placement import Placement
 from gavotte.formats.rates import format_bytes, format_rate
@@ -308,7 +309,10 @@ def hosts_of(instance: Instance, assignment: Mapping[str, str]) -> npt.NDArray[n
         if task not in assignment:
             raise GavotteError(f"the assignment has no host for task `{task}`", hint="assign every task")
         if assignment[task] not in at:
-            raise GavotteError(f"task `{task}` is assigned to `{assignment[task]}`, which is not a host of the network")
+            raise GavotteError(
+                f"task `{task}` is assigned to `{assignment[task]}`, which is not a host of the network",
+                hint=meant(assignment[task], at),
+            )
     for stranger in sorted(assignment.keys() - set(instance.tasks)):
         raise GavotteError(f"the assignment names task `{stranger}`, which no application has", hint="remove it")
     return np.array([at[assignment[task]] for task in instance.tasks], dtype=np.uint32)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
+from gavotte.formats.names import meant
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 
@@ -164,5 +165,5 @@ def room_taken(network: Network, running: Sequence[Running]) -> tuple[list[float
 
 def _index(at: dict[str, int], host: str) -> int:
     if host not in at:
-        raise GavotteError(f"a running task is on `{host}`, which is not a host of the network")
+        raise GavotteError(f"a running task is on `{host}`, which is not a host of the network", hint=meant(host, at))
     return at[host]

@@ -3,12 +3,12 @@
 Each source of traffic is one file in `sources` and returns one `Traffic`; `profile` turns that into an App.
 """
 
-from gavotte.profile.comparing import CHANGED_SHARE, Difference, compare, merge, read_profile
+from gavotte.profile.comparing import CHANGED_SHARE, ProfileDifference, compare, merge, read_profile
 from gavotte.profile.naming import parse_task, read_tasks
 from gavotte.profile.profiling import NOISE_SHARE, Profile, app_of, profile
 from gavotte.profile.series import DAY_S, Prediction, phases, predict
 from gavotte.profile.sources import SOURCES, Source
-from gavotte.profile.traffic import Count, Span, Traffic
+from gavotte.profile.traffic import Count, Traffic, TrafficSpan
 
 __all__ = [
     "CHANGED_SHARE",
@@ -16,12 +16,12 @@ __all__ = [
     "NOISE_SHARE",
     "SOURCES",
     "Count",
-    "Difference",
     "Prediction",
     "Profile",
+    "ProfileDifference",
     "Source",
-    "Span",
     "Traffic",
+    "TrafficSpan",
     "app_of",
     "compare",
     "merge",

@@ -10,14 +10,14 @@ from typing import Any
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.app import App, read_app
 from gavotte.formats.reading import parse_json, read_text
-from gavotte.profile.traffic import Count, Span, Traffic
+from gavotte.profile.traffic import Count, Traffic, TrafficSpan
 
 CHANGED_SHARE = 0.1
 """A pattern of which a tenth or more of the bytes go elsewhere has changed: less moves completion times by less."""
 
 
 @dataclass(frozen=True)
-class Difference:
+class ProfileDifference:
     """How two profiles differ.
 
     Attributes:
@@ -34,7 +34,7 @@ class Difference:
     changed: bool
 
 
-def compare(first: Traffic, second: Traffic, *, threshold: float = CHANGED_SHARE) -> Difference:
+def compare(first: Traffic, second: Traffic, *, threshold: float = CHANGED_SHARE) -> ProfileDifference:
     """Tells whether an application's pattern has changed between two profiles.
 
     Args:
@@ -60,7 +60,7 @@ def compare(first: Traffic, second: Traffic, *, threshold: float = CHANGED_SHARE
         rows.append((*pair, a[0], b[0]))
     rows.sort(key=lambda row: (-abs(row[2] - row[3]), row[:2]))
     share = moved / 2
-    return Difference(share, other / whole, rows, share > threshold)
+    return ProfileDifference(share, other / whole, rows, share > threshold)
 
 
 def _between(traffic: Traffic) -> dict[tuple[str, str], Count]:
@@ -85,7 +85,7 @@ def merge(runs: Sequence[Traffic]) -> Traffic:
     return Traffic(
         inputs=tuple(where for run in runs for where in run.inputs),
         tasks=tuple(dict.fromkeys(task for run in runs for task in run.tasks)),
-        spans=(Span(None, None, merged),),
+        spans=(TrafficSpan(None, None, merged),),
         complete=all(run.complete for run in runs),
         unattributed_bytes=round(sum(run.unattributed_bytes for run in runs) / len(runs)),
         seen={"runs": len(runs)},
@@ -105,7 +105,7 @@ def read_profile(path: str | Path) -> Traffic:
         return _of_app(read_app(path), str(path))
     spans = content.get("series") or [{"start_s": None, "end_s": None, "pairs": content["pairs"]}]
     try:
-        read = [Span(_time(each["start_s"]), _time(each["end_s"]), _pairs(each["pairs"])) for each in spans]
+        read = [TrafficSpan(_time(each["start_s"]), _time(each["end_s"]), _pairs(each["pairs"])) for each in spans]
         named = [str(task["name"]) for task in content["app"]["task"]]
         unattributed = int(content.get("unattributed_bytes", 0))
     except (KeyError, TypeError, ValueError, OverflowError):
@@ -120,7 +120,7 @@ def _of_app(app: App, path: str) -> Traffic:
     for each in app.transfer:
         pair = each.source, each.target
         sums[pair] = sums.get(pair, Count.exact(0)).plus(Count.exact(each.bytes))
-    return Traffic((path,), tuple(task.name for task in app.task), (Span(None, None, sums),))
+    return Traffic((path,), tuple(task.name for task in app.task), (TrafficSpan(None, None, sums),))
 
 
 def _time(value: Any) -> float | None:

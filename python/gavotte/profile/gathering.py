@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gavotte.formats.inventory import Inventory
-from gavotte.profile.traffic import Count, Span, Traffic
+from gavotte.profile.traffic import Count, Traffic, TrafficSpan
 
 MOST_SPANS = 100_000
 """More intervals than that are not filled up with empty ones between the busy ones."""
@@ -110,13 +110,13 @@ class Gathering:
             seen=seen,
         )
 
-    def _series(self, whole_s: tuple[float, float] | None) -> Iterable[Span]:
+    def _series(self, whole_s: tuple[float, float] | None) -> Iterable[TrafficSpan]:
         every_s = self.request.every_s
         if every_s is None:
             start_s, end_s = whole_s or (None, None)
-            yield Span(start_s, end_s, self._spans.get(0, {}))
+            yield TrafficSpan(start_s, end_s, self._spans.get(0, {}))
             return
         busy = sorted(self._spans)
         numbers = range(busy[0], busy[-1] + 1) if busy and busy[-1] - busy[0] < MOST_SPANS else busy
         for number in numbers:
-            yield Span(number * every_s, (number + 1) * every_s, self._spans.get(number, {}))
+            yield TrafficSpan(number * every_s, (number + 1) * every_s, self._spans.get(number, {}))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gavotte.errors import GavotteError
-from gavotte.profile.traffic import Count, Span, Traffic
+from gavotte.profile.traffic import Count, Traffic, TrafficSpan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +71,7 @@ def by_phase(traffic: Traffic) -> list[dict[tuple[str, str], Count]]:
     return [sums for sums in found if any(count.bytes for count in sums.values())]
 
 
-def _sum(spans: Sequence[Span]) -> dict[tuple[str, str], Count]:
+def _sum(spans: Sequence[TrafficSpan]) -> dict[tuple[str, str], Count]:
     sums: dict[tuple[str, str], Count] = {}
     for span in spans:
         for pair, count in span.counts.items():
@@ -79,7 +79,7 @@ def _sum(spans: Sequence[Span]) -> dict[tuple[str, str], Count]:
     return sums
 
 
-def matrix_of(pairs: Sequence[tuple[str, str]], spans: Sequence[Span]) -> npt.NDArray[np.float64]:
+def matrix_of(pairs: Sequence[tuple[str, str]], spans: Sequence[TrafficSpan]) -> npt.NDArray[np.float64]:
     """(intervals, pairs) bytes."""
     import numpy as np
 

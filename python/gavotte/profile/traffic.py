@@ -37,7 +37,7 @@ class Count(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Span:
+class TrafficSpan:
     """What was sent during some time.
 
     Attributes:
@@ -67,7 +67,7 @@ class Traffic(Tabular):
 
     inputs: tuple[str, ...]
     tasks: tuple[str, ...]
-    spans: tuple[Span, ...]
+    spans: tuple[TrafficSpan, ...]
     complete: bool = True
     unattributed_bytes: int = 0
     strangers: Mapping[tuple[str, str], int] = field(default_factory=dict)

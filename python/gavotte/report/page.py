@@ -15,7 +15,9 @@ import numpy.typing as npt
 from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
+from gavotte.formats.counting import counted
 from gavotte.formats.history import History, Ints
+from gavotte.formats.names import meant
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 from gavotte.formats.rates import format_bytes, format_rate
@@ -30,6 +32,8 @@ Bools = npt.NDArray[np.bool_]
 
 TASKS = 512
 """Of an application's own at most."""
+DRAWN = 1000
+"""Hosts whose pairs are drawn; of more, those with tasks and others evenly chosen."""
 ROWS = 20
 """Of a table; more are folded away."""
 
@@ -84,7 +88,8 @@ def report(
     Raises:
         GavotteError: when they do not belong together.
     """
-    past = None if history is None else aligned(history, network)
+    part = _drawn(network, outcomes)
+    past = None if history is None else aligned(history, part)
     scale_s = max((o.placement.completion_s for o in outcomes), default=0.0) or 1e-9
     sections = []
     for outcome in outcomes:
@@ -93,18 +98,19 @@ def report(
         loads = host_bytes(placement.in_order(named), placement)
         picture = ring(network, placement, loads, scale_s)
         sections.append(_Section(outcome, picture, busy(network, placement, loads)))
-    word = standing(network, past)
-    doubtful = ~np.isin(word, SOUND) & ~np.eye(len(network.hosts), dtype=bool)
+    word = standing(part, past)
+    doubtful = ~np.isin(word, SOUND) & ~np.eye(len(part.hosts), dtype=bool)
     unknown = WORDS.index("not known")
     page = _template().render(
-        title=title or f"Network of {len(network.hosts)} hosts",
-        facts=_facts(network, past, apps, int(doubtful.sum())) | dict(facts or {}),
+        title=title or f"Network of {counted(len(network.hosts), 'host')}",
+        facts=_facts(network, part, past, apps, int(doubtful.sum())) | dict(facts or {}),
         made=utc(time.time() if made_s is None else made_s),
         version=_core.version(),
         network=network,
         short=dict(zip(network.names, shortened(network.names), strict=True)),
-        rates=_rates(network, past, word, doubtful & (word != unknown)),
-        snapshots=[] if past is None else over_time(network, past),
+        part=part,
+        rates=_rates(part, past, word, doubtful & (word != unknown)) if network.rate_bps else None,
+        snapshots=[] if past is None else over_time(part, past),
         traffic=[] if outcomes else [(app, _traffic(app)) for app in apps],
         sections=sections,
         scale_s=scale_s,
@@ -130,18 +136,36 @@ def _check(placement: Placement, network: Network) -> None:
         if host not in names:
             raise GavotteError(
                 f"task `{task}` is placed on `{host}`, which is not a host of the network",
-                hint="use the Network that it was made for",
+                hint=meant(host, network.names),
             )
 
 
-def _facts(network: Network, history: History | None, apps: Sequence[App], doubtful: int) -> dict[str, str]:
+def _drawn(network: Network, outcomes: Sequence[Outcome]) -> Network:
+    """The Network of at most `DRAWN` hosts: those with tasks first, then others evenly chosen, in their order."""
     size = len(network.hosts)
-    rates = network.to_numpy()
+    if size <= DRAWN:
+        return network
+    used = {host for outcome in outcomes for host in outcome.placement.assignment.values()}
+    kept = [place for place, name in enumerate(network.names) if name in used][:DRAWN]
+    others = sorted(set(range(size)) - set(kept))
+    evenly = np.linspace(0, len(others) - 1, DRAWN - len(kept)).round().astype(int).tolist()
+    return network.of_hosts(sorted({*kept, *(others[at] for at in evenly)}))
+
+
+def _facts(
+    network: Network, part: Network, history: History | None, apps: Sequence[App], doubtful: int
+) -> dict[str, str]:
+    size, drawn = len(network.hosts), len(part.hosts)
+    rates = part.to_numpy()
     known = rates[np.isfinite(rates)]
-    facts = {
-        "hosts": f"{size} on {len({host.machine or host.name for host in network.hosts})} machines",
-        "pairs": f"{known.size} of {size * (size - 1)} known, {doubtful} doubtful",
-    }
+    facts = {"hosts": f"{size} on {len({host.machine or host.name for host in network.hosts})} machines"}
+    if drawn < size:
+        facts["sample"] = f"{drawn} of the {size} hosts are shown, those with tasks and others evenly chosen"
+    if network.rate_bps:
+        facts["pairs"] = f"{known.size} of {drawn * (drawn - 1)} known, {doubtful} doubtful"
+        facts["pairs"] += " among the hosts shown" if drawn < size else ""
+    else:
+        facts["pairs"] = "none has a rate of its own: what hosts and groups may send and receive is all that limits"
     if known.size:
         low, middle, high = (format_rate(float(rate)) for rate in np.quantile(known, (0.1, 0.5, 0.9)))
         facts["rates"] = f"{middle} in the median, a tenth below {low}, a tenth above {high} (TCP goodput)"
@@ -158,7 +182,7 @@ def _facts(network: Network, history: History | None, apps: Sequence[App], doubt
             + (f", by {history.method}" if history.method else "")
         )
     for app in apps:
-        facts[f"application {app.name}"] = f"{len(app.task)} tasks, {format_bytes(app.total_bytes)}"
+        facts[f"application {app.name}"] = f"{counted(len(app.task), 'task')}, {format_bytes(app.total_bytes)}"
     return facts
 
 
@@ -166,7 +190,8 @@ def _rates(network: Network, history: History | None, word: Ints, doubtful: Bool
     rates = network.to_numpy()
     low = network.to_numpy("rate_low_bps")
     most = float(np.nanmax(rates)) if np.isfinite(rates).any() else 1e6
-    unit, scale = next(((u, s) for u, s in (("kbit/s", 1e3), ("Mbit/s", 1e6)) if most < 1e5 * s), ("Gbit/s", 1e9))
+    # The unit that `format_rate` would give the largest.
+    unit, scale = next(((u, s) for u, s in (("kbit/s", 1e3), ("Mbit/s", 1e6)) if most < 999.5 * s), ("Gbit/s", 1e9))
     told = [
         Told("rate", told_numbers(rates / scale), unit=unit),
         Told("95 % interval", told_numbers(low / scale), told_numbers(rates**2 / low / scale), unit),

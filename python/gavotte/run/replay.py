@@ -16,6 +16,7 @@ from gavotte.agents.replaying import CONNECT_S, replay
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.inventory import Inventory
+from gavotte.formats.names import meant
 from gavotte.formats.placement import Placement
 from gavotte.formats.record import Record
 from gavotte.run.transfers import HostTransfer, HostTransfers, host_transfers
@@ -129,7 +130,8 @@ def run(
     _, whole = unfold(apps, placement)
     for key, host in whole.assignment.items():
         if host not in known:
-            raise GavotteError(f"task `{key}` is placed on `{host}`, which is not a host of the inventory")
+            problem = f"task `{key}` is placed on `{host}`, which is not a host of the inventory"
+            raise GavotteError(problem, hint=meant(host, known))
     result = RunResult(time_s=time.time(), tasks={key: 0.0 for keys in todo.tasks for key in keys})
     if not todo.transfers:
         result.apps = dict.fromkeys(placement.apps, 0.0)

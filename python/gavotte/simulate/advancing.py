@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
+from gavotte.formats.names import meant
 from gavotte.formats.network import Network
 from gavotte.formats.topology import Topology
 from gavotte.simulate.flows import Flows
@@ -161,6 +162,6 @@ def _host(app: App, task: str, assignment: Mapping[str, str], host_at: Mapping[s
     if host not in host_at:
         raise GavotteError(
             f"task `{task}` of `{app.name}` is on `{host}`, which is not a host of the network",
-            hint="use the Network that it was made for",
+            hint=meant(host, host_at),
         )
     return host_at[host]

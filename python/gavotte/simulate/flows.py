@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ import numpy.typing as npt
 
 from gavotte import _core
 from gavotte.errors import FormatError
-from gavotte.formats.reading import check_kind, write_bytes
+from gavotte.formats.kinds import check_kind
+from gavotte.formats.names import nearest
+from gavotte.formats.reading import read_bytes, write_bytes
 
 Floats = npt.NDArray[np.float64]
 
@@ -61,6 +64,11 @@ class Flows:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    @property
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Source and target of each flow, as places in the network."""
+        return zip(self.source.tolist(), self.target.tolist(), strict=True)
 
     @property
     def names(self) -> Sequence[str]:
@@ -115,14 +123,11 @@ def read_flows(path: str | Path, hosts: Sequence[str]) -> Flows:
         FormatError: naming line, field and remedy.
     """
     check_kind(path, "flows")
-    try:
-        text = Path(path).read_bytes()
-    except OSError as error:
-        raise FormatError(str(path), "", (error.strerror or "cannot be read").lower()) from None
+    text = read_bytes(path)
     try:
         found = _core.parse_flows(text, list(hosts))
     except ValueError as error:
-        raise FormatError(str(path), "", str(error)) from None
+        raise FormatError(str(path), "", _with_what_was_meant(str(error), hosts)) from None
     return Flows(
         source=found.source,
         target=found.target,
@@ -135,6 +140,13 @@ def read_flows(path: str | Path, hosts: Sequence[str]) -> Flows:
         label=found.label,
         ids=found.ids,
     )
+
+
+def _with_what_was_meant(said: str, hosts: Sequence[str]) -> str:
+    """The parser's words with the name that is nearest to one that it does not know."""
+    unknown = re.search(r": no host `([^`]*)`; ", said)
+    close = nearest(unknown[1], hosts) if unknown else None
+    return said if unknown is None or close is None else f"{said[: unknown.end()]}did you mean `{close}`?"
 
 
 def write_finish(path: str | Path, ids: Sequence[str], finish_s: Floats) -> None:

@@ -14,7 +14,7 @@ from gavotte.formats.names import unknown_host
 from gavotte.formats.network import Network
 from gavotte.formats.topology import Topology
 from gavotte.simulate.flows import Floats, Flows
-from gavotte.simulate.platform import build_platform, host_names
+from gavotte.simulate.platform import build_platform, check_pairs, host_names
 from gavotte.simulate.simulating import Simulation, told
 from gavotte.tables import Tabular
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
@@ -152,6 +152,7 @@ def simulate_guarded(
     own = {entry.host: _hose(entry, share) for entry in guarantee.guarantee}
     tenants = [([at[host] for host in tenant.hosts], _tenant(guarantee, tenant, share)) for tenant in guarantee.tenant]
     chosen = guarantee.mode if protection is None else protection
+    check_pairs(network, flows.pairs)
     platform = build_platform(network, payload_share, seed)
     try:
         done = _core.simulate_guarded(

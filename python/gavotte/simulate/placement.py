@@ -11,6 +11,7 @@ import numpy as np
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
+from gavotte.formats.names import meant
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 from gavotte.formats.topology import Topology
@@ -184,6 +185,6 @@ class _Schedule:
         if host not in self._host_at:
             raise GavotteError(
                 f"task `{key}` is placed on `{host}`, which is not a host of the network",
-                hint="use the Network that it was made for",
+                hint=meant(host, self._host_at),
             )
         return self._host_at[host]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from gavotte import _core
@@ -41,3 +42,17 @@ def build_platform(network: Topology | Network, payload_share: float, seed: int)
         return _core.Platform.network(_core.Network(network.cautious()))
     except ValueError as error:
         raise GavotteError(str(error)) from None
+
+
+def check_pairs(network: Topology | Network, pairs: Iterable[tuple[int, int]]) -> None:
+    """Refuses flows between hosts of which a Network says nothing: they would take no time at all.
+
+    Args:
+        network: hosts and what joins them.
+        pairs: places of hosts that send and of those that they send to.
+
+    Raises:
+        GavotteError: naming the first such pair.
+    """
+    if isinstance(network, Network):
+        network.check_pairs(pairs)

@@ -15,7 +15,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 from gavotte.formats.topology import Topology
 from gavotte.simulate.flows import Background, Floats, Flows
-from gavotte.simulate.platform import build_platform
+from gavotte.simulate.platform import build_platform, check_pairs
 from gavotte.simulate.roundtrips import tcp_weights
 from gavotte.tables import Tabular
 
@@ -132,6 +132,8 @@ def simulate(
         flows = replace(flows, startup_s=np.full(len(flows), alpha_s) + own_s)
     if tcp:
         flows = replace(flows, weight=tcp_weights(network, flows, payload_share=payload_share, seed=seed))
+    check_pairs(network, flows.pairs)
+    check_pairs(network, ((each.source, each.target) for each in background))
     platform = build_platform(network, payload_share, seed)
     try:
         done = platform.simulate(
@@ -186,6 +188,7 @@ def rates(network: Topology | Network, flows: Flows, *, payload_share: float = 1
     Raises:
         GavotteError: naming what makes no sense.
     """
+    check_pairs(network, flows.pairs)
     platform = build_platform(network, payload_share, seed)
     try:
         return platform.rates(flows)

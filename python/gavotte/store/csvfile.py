@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from gavotte.errors import FormatError
 from gavotte.formats.history import Floats, Ints
-from gavotte.store.longform import COLUMNS, MAX_MEMORY_BYTES, Place, Rows, assemble, flatten
+from gavotte.formats.network import MAX_MEMORY_BYTES
+from gavotte.store.longform import COLUMNS, Place, Rows, assemble, flatten
 from gavotte.store.snapshot import Snapshot
 
 _BATCH = 1 << 16

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from gavotte.errors import FormatError
 from gavotte.formats.history import read_history, write_history
+from gavotte.formats.kinds import check_kind
 from gavotte.formats.reading import is_device
 from gavotte.formats.record import read_records, write_records
 from gavotte.store.csvfile import read_csv, write_csv
@@ -80,6 +81,8 @@ def import_file(
         FormatError: when the file is not sound. Then nothing is stored.
         StoreError: for a time that is there already, or a store that cannot be written. Then nothing is stored.
     """
+    if form is None and Path(path).suffix.removeprefix(".").lower() not in FORMATS:
+        check_kind(path, "history")
     kind = file_format(path, form)
     if kind == RECORDS:
         return store.add_records(read_records(path))

@@ -14,15 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from gavotte.errors import FormatError
-from gavotte.formats.history import Floats, Ints
-from gavotte.store.snapshot import MAX_HOPS, MAX_HOSTS, Snapshot
+from gavotte.formats.history import MAX_HOPS, Floats, Ints
+from gavotte.formats.network import MAX_CPUS, MAX_MEMORY_BYTES
+from gavotte.store.snapshot import MAX_HOSTS, Snapshot
 
 REQUIRED = ("source", "target", "time_s", "alpha_s", "beta_Bps")
 OPTIONAL = ("hops", "cpus", "memory_bytes", "method")
 COLUMNS = REQUIRED + OPTIONAL
 """In the order in which they are written. `cpus` and `memory_bytes` are the source's."""
-
-MAX_MEMORY_BYTES = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -161,9 +160,11 @@ def _check(rows: Rows, place: Place) -> None:
     if rows.hops is not None:
         first((rows.hops < 0) | (rows.hops > MAX_HOPS), "hops", "is not a count", "write 0 for unknown")
     if rows.cpus is not None:
-        first(~(np.isfinite(rows.cpus) & (rows.cpus > 0)), "cpus", "is not a number of cores", "write one above 0")
+        remedy = f"write one above 0, of at most {MAX_CPUS:.0f}"
+        first(~((rows.cpus > 0) & (rows.cpus <= MAX_CPUS)), "cpus", "is not a number of cores", remedy)
     if rows.memory_bytes is not None:
-        first(rows.memory_bytes < 0, "memory_bytes", "is negative", "write 0 for unknown")
+        outside = (rows.memory_bytes < 0) | (rows.memory_bytes > MAX_MEMORY_BYTES)
+        first(outside, "memory_bytes", f"is not within 0 and {MAX_MEMORY_BYTES}", "write 0 for unknown")
     for column, texts in (("source", rows.source), ("target", rows.target), ("method", rows.method or ())):
         for text in set(texts):
             if len(text) > 255 or not text.isprintable() or (not text and column != "method"):

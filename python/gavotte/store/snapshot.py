@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gavotte.formats.history import PROOF_ARRAYS, VERDICTS, Floats, History, Ints, Proof
+from gavotte.formats.history import MAX_HOPS, PROOF_ARRAYS, VERDICTS, Floats, History, Ints, Proof
+from gavotte.formats.network import MAX_CPUS, MAX_MEMORY_BYTES
 from gavotte.store.errors import StoreError
 
 MAX_HOSTS = 4096
 """As many as an Inventory may have."""
-MAX_HOPS = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,10 @@ class Snapshot:
             raise StoreError(f"{here}: beta_Bps contains a rate of 0", hint="use NaN for what was not measured")
         if self.hops.shape != shape or self.hops.min() < 0 or self.hops.max() > MAX_HOPS:
             raise StoreError(f"{here}: hops is not {shape} counts up to {MAX_HOPS}", hint="use 0 for unknown")
-        if self.cpus.shape != (size,) or not (np.isfinite(self.cpus) & (self.cpus > 0)).all():
+        if self.cpus.shape != (size,) or not ((self.cpus > 0) & (self.cpus <= MAX_CPUS)).all():
             raise StoreError(f"{here}: cpus is not {size} positive numbers", hint="use one per host")
-        if self.memory_bytes.shape != (size,) or self.memory_bytes.min() < 0:
+        memory_bytes = self.memory_bytes
+        if memory_bytes.shape != (size,) or not 0 <= memory_bytes.min() <= memory_bytes.max() <= MAX_MEMORY_BYTES:
             raise StoreError(f"{here}: memory_bytes is not {size} sizes", hint="use 0 for unknown")
 
 

@@ -160,7 +160,8 @@ def hierarchy_of(names: Sequence[str], hops: Hops) -> Hierarchy:
     np.fill_diagonal(length, 0)
     odd = int(np.triu(both & (hops != hops.T), 1).sum())
     if odd:
-        notes.append(f"{odd} pairs of hosts have paths of unlike length there and back; they were left out")
+        pairs = "1 pair of hosts has" if odd == 1 else f"{odd} pairs of hosts have"
+        notes.append(f"{pairs} paths of unlike length there and back; they were left out")
     known = length > 0
     levels = sorted(int(h) for h in np.unique(length[known]))
     if not levels:

@@ -21,7 +21,7 @@ MOST = 50
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class Kept(Emitted):
+class TimesFile(Emitted):
     """The file: source to target to seconds a byte, oldest first."""
 
     format: Literal["gavotte/block-times/1"]
@@ -31,7 +31,7 @@ class Kept(Emitted):
 class BlockTimes:
     """Times by pair, and where they are kept."""
 
-    def __init__(self, path: Path, kept: Kept) -> None:
+    def __init__(self, path: Path, kept: TimesFile) -> None:
         self._path = path
         self._kept = kept
 
@@ -43,8 +43,8 @@ class BlockTimes:
             FormatError: naming file, field and remedy.
         """
         if not path.exists():
-            return cls(path, Kept(format="gavotte/block-times/1"))
-        return cls(path, validate(Kept, parse_json(read_text(path), str(path)), str(path)))
+            return cls(path, TimesFile(format="gavotte/block-times/1"))
+        return cls(path, validate(TimesFile, parse_json(read_text(path), str(path)), str(path)))
 
     def write(self) -> None:
         """Keeps them, whole or not at all."""

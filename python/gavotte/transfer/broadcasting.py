@@ -11,6 +11,7 @@ from tempfile import NamedTemporaryFile
 from gavotte.agents import Budget, enrolled
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.inventory import Inventory
+from gavotte.formats.names import unknown_host
 from gavotte.formats.network import Network
 from gavotte.transfer.blocktimes import BlockTimes, default_path
 from gavotte.transfer.conducting import CONGESTION, CORNETS, READ_S, Pacing, Run, Watch
@@ -186,7 +187,7 @@ def receivers_of(inventory: Inventory, source: str, targets: Sequence[str] | Non
     wanted = [name for name in names if name != source] if targets is None else list(targets)
     for name in (source, *wanted):
         if name not in names:
-            raise GavotteError(f"`{name}` is not a host of the inventory", hint="`gavotte hosts check` lists them")
+            raise unknown_host(name, names, "the inventory")
     if source in wanted:
         raise GavotteError(f"`{source}` has the file already", hint="leave the source out of the receivers")
     if len(set(wanted)) < len(wanted):

@@ -11,6 +11,7 @@ from dataclasses import replace
 from gavotte.errors import GavotteError
 from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import Inventory
+from gavotte.formats.names import meant
 from gavotte.formats.network import Network
 from gavotte.formats.transfer import Copies, Transfer, TransferQueue, checked
 from gavotte.transfer.broadcasting import HOST, output_paths
@@ -124,7 +125,8 @@ class Controller:
 
     def _check_host(self, host: str) -> None:
         if host not in self._hosts or host not in self._network.names:
-            raise GavotteError(f"`{host}` is not a host of inventory and Network", hint="check its spelling")
+            known = [name for name in self._network.names if name in self._hosts]
+            raise GavotteError(f"`{host}` is not a host of inventory and Network", hint=meant(host, known))
 
     def list(self) -> list[Transfer]:
         """All, by number."""

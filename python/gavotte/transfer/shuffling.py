@@ -31,7 +31,7 @@ def wss_rates(network: Network, flows: Sequence[Flow]) -> tuple[npt.NDArray[np.f
         time that any link needs for all that crosses it.
 
     Raises:
-        GavotteError: for a host that the network does not have, or bytes below zero.
+        GavotteError: for a host that the network does not have, bytes below zero, or a pair of which nothing is known.
     """
     rates_bps, bound_s, _ = _wss(network, flows)
     return rates_bps, bound_s
@@ -45,14 +45,16 @@ def wss_bound(network: Network, flows: Sequence[Flow]) -> tuple[float, str | Non
         flows: who sends how much to whom.
 
     Raises:
-        GavotteError: for a host that the network does not have, or bytes below zero.
+        GavotteError: for a host that the network does not have, bytes below zero, or a pair of which nothing is known.
     """
     _, bound_s, link = _wss(network, flows)
     return bound_s, link
 
 
 def _wss(network: Network, flows: Sequence[Flow]) -> tuple[npt.NDArray[np.float64], float, str | None]:
-    return _core.wss(_core.Network(network.cautious()), flows_on(network, flows))
+    placed = flows_on(network, flows)
+    network.check_pairs((source, target) for source, target, left in placed if left)
+    return _core.wss(_core.Network(network.cautious()), placed)
 
 
 def flows_on(network: Network, flows: Sequence[Flow]) -> list[tuple[int, int, float]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,9 @@ def _over(trace: Trace, port_bps: float | None, network: Network | None) -> floa
     if missing is not None:
         where = f"{trace.path}: " if trace.path else ""
         raise GavotteError(f"{where}port `{missing}` is not a host of the Network", hint="name ports after its hosts")
-    return _core.Network(network.cautious()), [at[port] for port in trace.ports]
+    places = [at[port] for port in trace.ports]
+    network.check_pairs(product(places, places))
+    return _core.Network(network.cautious()), places
 
 
 def _nothing(_done: int, _all: int) -> None:

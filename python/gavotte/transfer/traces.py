@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from gavotte import _core
 from gavotte.errors import FormatError
-from gavotte.formats.reading import write_bytes
+from gavotte.formats.kinds import check_kind
+from gavotte.formats.reading import read_bytes, write_bytes
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,8 @@ def read_trace(path: str | Path) -> Trace:
     Raises:
         FormatError: naming file, line, field and remedy.
     """
-    try:
-        text = Path(path).read_bytes()
-    except OSError as error:
-        raise FormatError(str(path), "", (error.strerror or "cannot be read").lower()) from None
+    check_kind(path, "trace")
+    text = read_bytes(path)
     try:
         return Trace(_core.CoflowTrace.read(text), str(path))
     except ValueError as error:

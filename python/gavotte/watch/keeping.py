@@ -132,7 +132,7 @@ def keep(
     )
 
     def goes_on(taken: int) -> None:
-        alive(taken, len(watcher.hosts) - len(watcher.gone), len(watcher.hosts))
+        alive(taken, len(watcher.present), len(watcher.hosts))
 
     tail = None if observations is None else Tail(observations, complain)
     if output is not None:
@@ -182,4 +182,4 @@ def keep(
         else:
             assert tail is not None
             taken = follow(watcher, tail, every_s=LOOK_S, wait=wait, report=report, count=count, alive=goes_on)
-    return Kept(belief, taken, len(watcher.hosts), frozenset(watcher.gone))
+    return Kept(belief, taken, len(watcher.hosts), frozenset(watcher.hosts) - frozenset(watcher.present))

@@ -57,6 +57,7 @@ class Watcher:
 
     Attributes:
         waiting: whether another run held the agents when they were last asked.
+        heard: whether anybody answered the last measurement.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class Watcher:
         self._moved: set[Edge] = set()
         self._complain = complain
         self.waiting = False
+        self.heard = False
 
     @property
     def expected_s(self) -> dict[Edge, float]:
@@ -118,6 +120,11 @@ class Watcher:
         """Who of them does not answer."""
         return self._ring.gone
 
+    @property
+    def present(self) -> list[str]:
+        """Who of them answered when last asked; one that did not is not gone yet."""
+        return self._ring.heard
+
     def tick(self, hosts: Collection[str] | None = None) -> list[Event]:
         """Measures the ring once and follows up on what it shows.
 
@@ -128,6 +135,7 @@ class Watcher:
             What happened, in order; nothing most of the time, or when others measure there.
         """
         self._tick += 1
+        self.heard = False
         events: list[Event] = []
         try:
             self._look(hosts, events)
@@ -146,6 +154,7 @@ class Watcher:
         if not self._ring.edges or self._expected.measure is None:
             return
         times = self._expected.measure(self._ring.edges)
+        self.heard = bool(times)
         silenced = self._ring.silenced(times)
         self._ring.leave(silenced)
         events += self._gone(silenced)
@@ -240,7 +249,7 @@ class Watcher:
         pairs = {(s, t) for s in here for t in here if s != t and (s in hosts or t in hosts)}
         found = self._expected.calibrated(pairs)
         answered = {host for edge in found for host in edge}
-        self._ring.gone -= set(hosts) & answered
+        self._ring.welcome(set(hosts) & answered)
         moves = self._expected.shifted(found)
         self._trees.rebase(moves)
         self._ring.draw()
@@ -268,19 +277,20 @@ def watch(
         report: told of each event, at once.
         hosts: who is there now, asked at each tick; None = always the same.
         count: ticks at most, those not counted that found the agents held; None = no end.
-        alive: told how many ticks were taken, at the start and after each.
+        alive: told how many measurements were taken, at the start and after each tick.
 
     Returns:
-        Ticks taken.
+        Measurements taken: ticks at which anybody answered.
     """
-    taken = 0
+    ticks = taken = 0
     alive(taken)
-    while count is None or taken < count:
+    while count is None or ticks < count:
         for event in watcher.tick(hosts() if hosts is not None else None):
             report(event)
-        taken += not watcher.waiting
+        ticks += not watcher.waiting
+        taken += watcher.heard
         alive(taken)
-        if taken == count or wait(every_s):
+        if ticks == count or wait(every_s):
             break
     return taken
 

@@ -34,6 +34,7 @@ class Ring:
         self._width = width
         self._rng = np.random.default_rng(seed)
         self._silent: dict[str, int] = {}
+        self._answered: set[str] = set()
         self._cusum: EdgeCusum | None = None
         self.draw()
 
@@ -41,6 +42,13 @@ class Ring:
     def here(self) -> list[str]:
         """Who answers."""
         return [host for host in self.hosts if host not in self.gone]
+
+    @property
+    def heard(self) -> list[str]:
+        """Who of them answered when last asked."""
+        if self._expected.measure is None:  # nobody is asked; operations show who is there
+            return self.here
+        return [host for host in self.here if host in self._answered]
 
     def draw(self) -> None:
         """A circle of all who are here, and what it should take."""
@@ -72,6 +80,7 @@ class Ring:
         # Both neighbours of a host in the ring may have died, and it lives.
         alive = self._answering(silent, sorted(heard)) if silent else set()
         self._silent.update(dict.fromkeys(alive & set(silent), 0))
+        self._answered = heard | alive
         return set(silent) - alive
 
     def back(self) -> list[str]:
@@ -96,6 +105,11 @@ class Ring:
         if lost:
             self.gone |= set(lost)
             self.draw()
+
+    def welcome(self, hosts: Collection[str]) -> None:
+        """Counts hosts that were gone, and have answered, as here."""
+        self.gone -= set(hosts)
+        self._answered |= set(hosts)
 
     def list_gone(self, hosts: Sequence[str]) -> None:
         """Lists hosts that are new or back; until they have answered they count as gone."""

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -11,11 +12,11 @@ use tracing::{Instrument, info, info_span};
 
 use crate::contract::agents::{
     BroadcastReply, BroadcastRequest, DropReply, DropRequest, EnrolReply, EnrolRequest, Failure, GuardReply,
-    GuardRequest, GuardedReply, GuardedRequest, HealthReply, HealthRequest, LogsReply, LogsRequest, ManifestReply,
-    ManifestRequest, MeasureRequest, Neighbour, PaceReply, PaceRequest, ProbeReply, ReadmitReply, ReadmitRequest,
-    ReleaseReply, ReleaseRequest, RenewReply, RenewRequest, ReplayReply, ReplayRequest, SpliceReply, SpliceRequest,
-    StartReply, StartRequest, StatusReply, StatusRequest, UnguardReply, UnguardRequest, WatchReply, WatchRequest,
-    agent_server::Agent,
+    GuardRequest, GuardedReply, GuardedRequest, HealthReply, HealthRequest, LogsReply, LogsRequest, LookReply,
+    LookRequest, ManifestReply, ManifestRequest, MeasureRequest, Neighbour, PaceReply, PaceRequest, ProbeReply,
+    ReadmitReply, ReadmitRequest, ReleaseReply, ReleaseRequest, RenewReply, RenewRequest, ReplayReply, ReplayRequest,
+    SpliceReply, SpliceRequest, StartReply, StartRequest, StatusReply, StatusRequest, UnguardReply, UnguardRequest,
+    WatchReply, WatchRequest, agent_server::Agent,
 };
 use crate::control::{host, watching};
 use crate::error::WorkError;
@@ -23,13 +24,15 @@ use crate::guarantee::{Guarantees, GuardError, orphan};
 use crate::hold::HoldError;
 use crate::hold::jobs::{JobError, Label};
 use crate::log;
-use crate::plane::Plane;
+use crate::plane::{Plane, pulse};
 use crate::work::broadcast;
 use crate::work::replay::{self, MAX_TRANSFERS};
 use crate::work::schedule::{self, Schedule};
 
 /// Replies that may wait for a slow controller.
 const PENDING_REPLIES: usize = 64;
+/// Most peers that one call has looked at.
+const MAX_LOOKS: usize = 64;
 
 /// Serves one agent.
 #[derive(Clone, Debug)]
@@ -234,6 +237,24 @@ impl Agent for Service {
         hold.drop_peer(&request.peer, &request.reason)
             .map_err(|error| invalid(error.to_string()))?;
         Ok(Response::new(DropReply {}))
+    }
+
+    async fn look(&self, request: Request<LookRequest>) -> Result<Response<LookReply>, Status> {
+        let LookRequest { run_id, peers } = request.into_inner();
+        if peers.len() > MAX_LOOKS {
+            return Err(invalid(format!("peers: at most {MAX_LOOKS}, not {}", peers.len())));
+        }
+        let hold = self.plane.holds.of(&run_id)?;
+        let mut looks = JoinSet::new();
+        for peer in peers {
+            let address = hold.peers.get(&peer)?;
+            let plane = Arc::clone(&self.plane);
+            looks.spawn(async move { pulse::answers(&plane, address).await.then_some(peer) });
+        }
+        let taken = hold.during(async { Ok(looks.join_all().await) }).await?;
+        Ok(Response::new(LookReply {
+            taken: taken.into_iter().flatten().collect(),
+        }))
     }
 
     async fn readmit(&self, request: Request<ReadmitRequest>) -> Result<Response<ReadmitReply>, Status> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use gavotte_shaper::namespace_behind;
 use nix::sched::{CloneFlags, setns};
 
-use crate::guarantee::plan::Inside;
+use crate::guarantee::duty::Inside;
 
 /// Moves this thread, and the processes that it starts, into the network of a container.
 ///

@@ -11,8 +11,8 @@ use gavotte_shaper::{PairRate, Setup, Shaper, ShaperError, UNLIMITED_BPS};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use thiserror::Error;
 
-use crate::guarantee::pair::{AROUND_BYTES, Pair};
-use crate::guarantee::plan::{Hose, Plan};
+use crate::guarantee::duty::{Duty, Hose};
+use crate::guarantee::peer::{AROUND_BYTES, Peer};
 use crate::guarantee::talk::{Matter, TalkKey, Word};
 use crate::guarantee::tenant::Part;
 use crate::guarantee::wire::{Wire, now_us};
@@ -48,14 +48,14 @@ pub(super) enum KeepError {
 /// Keeps the guarantees of one host, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Keeper {
-    pub(super) plan: Plan,
+    pub(super) duty: Duty,
     key: TalkKey,
     pub(super) shaper: Shaper,
     wire: Wire,
     sources: Partitioner<IpAddr>,
     targets: Partitioner<IpAddr>,
     arrivals: Arrivals<IpAddr>,
-    pub(super) pairs: BTreeMap<IpAddr, Pair>,
+    pub(super) others: BTreeMap<IpAddr, Peer>,
     part: Part,
     /// What the host may send and receive at least now, bit/s.
     pub(super) hoses_bps: [Option<f64>; 2],
@@ -69,24 +69,24 @@ pub(super) struct Keeper {
 
 impl Keeper {
     /// Takes the host's interface. To be called in the thread that goes on with it.
-    pub(super) fn new(plan: Plan) -> Result<Self, KeepError> {
-        let shaper = Shaper::install(setup(&plan, plan.own.egress_bps))?;
-        let wire = Wire::open(plan.own.place).map_err(|source| KeepError::Socket {
-            address: plan.own.place.ip(),
-            port: plan.own.place.port(),
+    pub(super) fn new(duty: Duty) -> Result<Self, KeepError> {
+        let shaper = Shaper::install(setup(&duty, duty.own.egress_bps))?;
+        let wire = Wire::open(duty.own.place).map_err(|source| KeepError::Socket {
+            address: duty.own.place.ip(),
+            port: duty.own.place.port(),
             source,
         })?;
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut keeper = Self {
-            key: TalkKey::derive(&plan.key),
+            key: TalkKey::derive(&duty.key),
             shaper,
             wire,
-            sources: Partitioner::new(End::Target, hose_bps(plan.own.ingress_bps), &plan.parameters.partition),
-            targets: Partitioner::new(End::Source, hose_bps(plan.own.egress_bps), &plan.parameters.partition),
+            sources: Partitioner::new(End::Target, hose_bps(duty.own.ingress_bps), &duty.parameters.partition),
+            targets: Partitioner::new(End::Source, hose_bps(duty.own.egress_bps), &duty.parameters.partition),
             arrivals: Arrivals::new(),
-            pairs: BTreeMap::new(),
+            others: BTreeMap::new(),
             part: Part::default(),
-            hoses_bps: [plan.own.egress_bps, plan.own.ingress_bps],
+            hoses_bps: [duty.own.egress_bps, duty.own.ingress_bps],
             begin: Instant::now(),
             applied: Instant::now(),
             partition_s: 0.0,
@@ -94,47 +94,47 @@ impl Keeper {
             // The upper half says that it begins anew, and is higher than before.
             number: ((unix.as_secs() << 3) | u64::from(unix.subsec_millis() / 125)) << 32,
             control_bytes: 0,
-            plan,
+            duty,
         };
         keeper.meet()?;
         Ok(keeper)
     }
 
     /// Changes what is kept. What goes on goes on.
-    pub(super) fn change(&mut self, plan: Plan) -> Result<(), KeepError> {
+    pub(super) fn change(&mut self, duty: Duty) -> Result<(), KeepError> {
         let now_s = self.now_s();
-        if (&plan.own.place, &plan.inside, plan.remains) != (&self.plan.own.place, &self.plan.inside, self.plan.remains)
+        if (&duty.own.place, &duty.inside, duty.remains) != (&self.duty.own.place, &self.duty.inside, self.duty.remains)
         {
             // Another interface, or another child. The claim must be given back first.
             return Err(KeepError::Shaper(ShaperError::Claimed));
         }
-        self.shaper.set_ect(plan.ecn);
-        if plan.parameters != self.plan.parameters {
-            let rules = &plan.parameters.partition;
-            self.sources = Partitioner::new(End::Target, hose_bps(plan.own.ingress_bps), rules);
-            self.targets = Partitioner::new(End::Source, hose_bps(plan.own.egress_bps), rules);
-            for pair in self.pairs.values_mut() {
-                pair.out.allocator = None;
+        self.shaper.set_ect(duty.ecn);
+        if duty.parameters != self.duty.parameters {
+            let rules = &duty.parameters.partition;
+            self.sources = Partitioner::new(End::Target, hose_bps(duty.own.ingress_bps), rules);
+            self.targets = Partitioner::new(End::Source, hose_bps(duty.own.egress_bps), rules);
+            for other in self.others.values_mut() {
+                other.out.allocator = None;
             }
         }
         let gone: Vec<_> = self
-            .pairs
+            .others
             .keys()
-            .filter(|peer| !plan.peers.contains_key(*peer))
+            .filter(|peer| !duty.peers.contains_key(*peer))
             .copied()
             .collect();
         for peer in gone {
             self.shaper.idle(peer)?;
             self.targets.forget(peer);
             self.sources.forget(peer);
-            self.pairs.remove(&peer);
+            self.others.remove(&peer);
         }
-        self.key = TalkKey::derive(&plan.key);
-        self.plan = plan;
+        self.key = TalkKey::derive(&duty.key);
+        self.duty = duty;
         self.applied = Instant::now();
-        for (peer, pair) in &mut self.pairs {
-            if let Some(allocator) = &mut pair.out.allocator {
-                allocator.set_ceiling(ceiling_bps(&self.plan, &self.plan.peers[peer]));
+        for (peer, other) in &mut self.others {
+            if let Some(allocator) = &mut other.out.allocator {
+                allocator.set_ceiling(ceiling_bps(&self.duty, &self.duty.peers[peer]));
             }
         }
         self.meet()?;
@@ -145,7 +145,7 @@ impl Keeper {
 
     /// Takes what the host may have now, by itself and of its tenant's.
     fn set_hoses(&mut self, now_s: f64) -> Result<(), KeepError> {
-        self.hoses_bps = self.part.hoses_bps(&self.plan, now_s);
+        self.hoses_bps = self.part.hoses_bps(&self.duty, now_s);
         let [egress_bps, ingress_bps] = self.hoses_bps;
         self.sources.set_hose(hose_bps(ingress_bps));
         self.targets.set_hose(hose_bps(egress_bps));
@@ -153,17 +153,17 @@ impl Keeper {
             limit_bps,
             newcomers_bps,
             ..
-        } = setup(&self.plan, egress_bps);
+        } = setup(&self.duty, egress_bps);
         Ok(self.shaper.limit(limit_bps, newcomers_bps)?)
     }
 
     /// Knows all peers.
     fn meet(&mut self) -> Result<(), KeepError> {
         let mut fixed = Vec::new();
-        for (peer, hose) in &self.plan.peers {
-            self.pairs.entry(*peer).or_default();
+        for (peer, hose) in &self.duty.peers {
+            self.others.entry(*peer).or_default();
             self.shaper.watch(*peer)?;
-            let bps = self.plan.fixed_bps(hose);
+            let bps = self.duty.fixed_bps(hose);
             if bps.is_finite() {
                 fixed.push(PairRate {
                     target: *peer,
@@ -185,13 +185,13 @@ impl Keeper {
 
     /// The least time between two calls of [`Self::step`].
     pub(super) fn period(&self) -> Duration {
-        let period_s = self.plan.parameters.allocation.period_s;
+        let period_s = self.duty.parameters.allocation.period_s;
         Duration::from_secs_f64(period_s.clamp(0.001, 1.0))
     }
 
     /// The longest time, when no word comes.
     pub(super) fn rest(&self) -> Duration {
-        let period_s = self.plan.parameters.partition.period_s;
+        let period_s = self.duty.parameters.partition.period_s;
         let rest_s = if self.busy { period_s.min(BUSY_S) } else { period_s };
         Duration::from_secs_f64(rest_s.clamp(0.001, 1.0))
     }
@@ -221,7 +221,7 @@ impl Keeper {
         self.hear(now_s);
         self.count_arrivals(now_s);
         self.count_sent(now_s);
-        if now_s - self.partition_s >= self.plan.parameters.partition.period_s * 0.9 {
+        if now_s - self.partition_s >= self.duty.parameters.partition.period_s * 0.9 {
             self.set_hoses(now_s)?;
             self.partition(now_s);
             self.phantom();
@@ -234,7 +234,7 @@ impl Keeper {
 
     /// Takes all words that have come.
     fn hear(&mut self, now_s: f64) {
-        let (key, own) = (&self.key, self.plan.own.place.ip());
+        let (key, own) = (&self.key, self.duty.own.place.ip());
         let mut words = Vec::new();
         self.wire.hear(|from, bytes, stamp_us| {
             words.extend(Word::open(key, from, own, bytes).map(|word| (from, word, stamp_us)));
@@ -245,22 +245,22 @@ impl Keeper {
     }
 
     fn take(&mut self, now_s: f64, from: IpAddr, word: &Word, stamp_us: Option<u32>) {
-        let Some(pair) = self.pairs.get_mut(&from) else {
+        let Some(other) = self.others.get_mut(&from) else {
             return;
         };
-        if word.number <= pair.number {
+        if word.number <= other.number {
             return;
         }
-        let again = pair.heard_s.is_none() || pair.epoch() != word.epoch();
-        pair.number = word.number;
-        pair.heard_s = Some(now_s);
+        let again = other.heard_s.is_none() || other.epoch() != word.epoch();
+        other.number = word.number;
+        other.heard_s = Some(now_s);
         if again {
             self.shaper.renumber(from);
-            pair.incoming.renumber();
-            pair.out.forget();
+            other.incoming.renumber();
+            other.out.forget();
         }
         if let Some(stamp_us) = stamp_us {
-            pair.incoming.time(now_s, stamp_us.wrapping_sub(word.sent_us));
+            other.incoming.time(now_s, stamp_us.wrapping_sub(word.sent_us));
         }
         let (tally, as_source, as_target) = match word.matter {
             Matter::Pair {
@@ -268,17 +268,17 @@ impl Keeper {
                 as_source,
                 as_target,
             } => (tally, as_source, as_target),
-            matter => return self.part.hear(&self.plan, from, now_s, matter),
+            matter => return self.part.hear(&self.duty, from, now_s, matter),
         };
-        pair.heard = [as_target, as_source];
+        other.heard = [as_target, as_source];
         if let Some(offer) = as_source {
             self.sources.hear(from, now_s, offer);
         }
         if let Some(offer) = as_target {
             self.targets.hear(from, now_s, offer);
         }
-        if let Some(feedback) = pair.out.report(now_s, tally)
-            && let Some(allocator) = &mut pair.out.allocator
+        if let Some(feedback) = other.out.report(now_s, tally)
+            && let Some(allocator) = &mut other.out.allocator
         {
             let guarantee_bps = self.targets.guarantee_bps(from, now_s).unwrap_or(0.0);
             allocator.feedback(now_s, &feedback, guarantee_bps);
@@ -287,22 +287,22 @@ impl Keeper {
 
     /// Reads what has come, and charges what was lost.
     fn count_arrivals(&mut self, now_s: f64) {
-        for (peer, pair) in &mut self.pairs {
+        for (peer, other) in &mut self.others {
             let received = self.shaper.received(*peer);
-            let most_s = self.plan.parameters.allocation.delay_most_s;
-            let counts = pair.incoming.count(now_s, received, self.plan.ecn, most_s);
+            let most_s = self.duty.parameters.allocation.delay_most_s;
+            let counts = other.incoming.count(now_s, received, self.duty.ecn, most_s);
             if counts.bytes > 0.0 || counts.lost_bytes > 0.0 {
                 self.busy |= counts.bytes > BUSY_BYTES;
                 self.part.count(1, counts.bytes as u64);
                 self.sources.observe(*peer, counts.bytes as u64, f64::INFINITY);
                 self.arrivals.note(*peer, counts);
-                pair.incoming.guarantee_bps = self.sources.guarantee_bps(*peer, now_s).unwrap_or(0.0);
+                other.incoming.guarantee_bps = self.sources.guarantee_bps(*peer, now_s).unwrap_or(0.0);
             }
         }
-        let pooled = self.plan.parameters.allocation.pooled_loss;
+        let pooled = self.duty.parameters.allocation.pooled_loss;
         for (peer, counts) in self.arrivals.report(pooled) {
-            if let Some(pair) = self.pairs.get_mut(&peer) {
-                pair.incoming.charge(&counts);
+            if let Some(other) = self.others.get_mut(&peer) {
+                other.incoming.charge(&counts);
             }
         }
     }
@@ -312,24 +312,24 @@ impl Keeper {
         let Some(hose_bps) = self.hoses_bps[0] else {
             return;
         };
-        for (peer, pair) in &mut self.pairs {
-            let (bytes, active) = pair.out.count(now_s, self.shaper.sent(*peer));
+        for (peer, other) in &mut self.others {
+            let (bytes, active) = other.out.count(now_s, self.shaper.sent(*peer));
             if active {
                 self.part.count(0, bytes);
-                let silence_s = self.plan.parameters.allocation.silence_s;
-                if pair.out.active_s.is_none_or(|active_s| now_s - active_s > silence_s) {
+                let silence_s = self.duty.parameters.allocation.silence_s;
+                if other.out.active_s.is_none_or(|active_s| now_s - active_s > silence_s) {
                     // After a pause nothing is known of the network any more.
-                    pair.out.allocator = None;
+                    other.out.allocator = None;
                 }
-                let limit_bps = pair.out.allocator.as_ref().map(|own| own.limit_bps(now_s));
+                let limit_bps = other.out.allocator.as_ref().map(|own| own.limit_bps(now_s));
                 self.targets.observe(*peer, bytes, limit_bps.unwrap_or(hose_bps));
-                pair.out.active_s = Some(now_s);
+                other.out.active_s = Some(now_s);
                 if limit_bps.is_none() {
-                    let rules = &self.plan.parameters.allocation;
+                    let rules = &self.duty.parameters.allocation;
                     let guarantee_bps = self.targets.guarantee_bps(*peer, now_s).unwrap_or(0.0);
-                    let most_bps = ceiling_bps(&self.plan, &self.plan.peers[peer]);
-                    pair.out.guarantee_bps = guarantee_bps;
-                    pair.out.allocator = Some(Allocator::new(
+                    let most_bps = ceiling_bps(&self.duty, &self.duty.peers[peer]);
+                    other.out.guarantee_bps = guarantee_bps;
+                    other.out.allocator = Some(Allocator::new(
                         now_s,
                         guarantee_bps,
                         rules.start * hose_bps,
@@ -344,10 +344,10 @@ impl Keeper {
     /// Lets what an agent said last hold while it is silent. Six senders that each took their own hose for theirs sent three
     /// times what their receiver's hose and the link before it were admitted for.
     fn remember(&mut self, now_s: f64) {
-        let rare_s = self.plan.parameters.partition.silence_s / 2.0;
-        let silent = |pair: &&Pair| pair.heard_s.is_some_and(|heard_s| now_s - heard_s > rare_s);
-        for (peer, pair) in &self.pairs {
-            let [as_target, as_source] = Some(pair).filter(silent).map_or([None; 2], |pair| pair.heard);
+        let rare_s = self.duty.parameters.partition.silence_s / 2.0;
+        let silent = |other: &&Peer| other.heard_s.is_some_and(|heard_s| now_s - heard_s > rare_s);
+        for (peer, other) in &self.others {
+            let [as_target, as_source] = Some(other).filter(silent).map_or([None; 2], |other| other.heard);
             if let Some(offer) = as_target {
                 self.targets.hear(*peer, now_s, offer);
             }
@@ -361,22 +361,22 @@ impl Keeper {
     fn partition(&mut self, now_s: f64) {
         self.partition_s = now_s;
         self.remember(now_s);
-        for pair in self.pairs.values_mut() {
-            (pair.out.offer, pair.incoming.offer) = (None, None);
+        for other in self.others.values_mut() {
+            (other.out.offer, other.incoming.offer) = (None, None);
         }
         if self.hoses_bps[0].is_some() {
             for share in self.targets.partition(now_s) {
-                if let Some(pair) = self.pairs.get_mut(&share.peer) {
-                    pair.out.offer = Some(share.offer());
-                    pair.out.guarantee_bps = share.guarantee_bps;
+                if let Some(other) = self.others.get_mut(&share.peer) {
+                    other.out.offer = Some(share.offer());
+                    other.out.guarantee_bps = share.guarantee_bps;
                 }
             }
         }
         if self.hoses_bps[1].is_some() {
             for share in self.sources.partition(now_s) {
-                if let Some(pair) = self.pairs.get_mut(&share.peer) {
-                    pair.incoming.offer = Some(share.offer());
-                    pair.incoming.guarantee_bps = share.guarantee_bps;
+                if let Some(other) = self.others.get_mut(&share.peer) {
+                    other.incoming.offer = Some(share.offer());
+                    other.incoming.guarantee_bps = share.guarantee_bps;
                 }
             }
         }
@@ -384,17 +384,21 @@ impl Keeper {
 
     /// The edge's phantom queue: only where the host has a maximum is it known what it must keep below.
     fn phantom(&mut self) {
-        let drain_bps = self.plan.own.ingress_limit_bps.unwrap_or(0.0) * self.plan.parameters.phantom_drain;
-        let active = self.pairs.values().filter(|pair| pair.incoming.offer.is_some()).count() as u64;
+        let drain_bps = self.duty.own.ingress_limit_bps.unwrap_or(0.0) * self.duty.parameters.phantom_drain;
+        let active = self
+            .others
+            .values()
+            .filter(|other| other.incoming.offer.is_some())
+            .count() as u64;
         self.shaper
             .phantom(drain_bps as u64, THRESHOLD_BYTES + THRESHOLD_PAIR_BYTES * active);
     }
 
     /// Lets pairs go that have been idle for a while.
     fn forget_idle(&mut self, now_s: f64) -> Result<(), KeepError> {
-        for (peer, pair) in &mut self.pairs {
-            if pair.out.active_s.is_some_and(|active_s| now_s - active_s > LINGER_S) {
-                (pair.out.active_s, pair.out.allocator) = (None, None);
+        for (peer, other) in &mut self.others {
+            if other.out.active_s.is_some_and(|active_s| now_s - active_s > LINGER_S) {
+                (other.out.active_s, other.out.allocator) = (None, None);
                 self.shaper.idle(*peer)?;
             }
         }
@@ -402,14 +406,14 @@ impl Keeper {
     }
 
     fn set_rates(&mut self, now_s: f64) -> Result<(), KeepError> {
-        let plan = &self.plan;
+        let duty = &self.duty;
         let rates: Vec<_> = self
-            .pairs
+            .others
             .iter()
-            .filter_map(|(peer, pair)| {
-                let out = &pair.out;
+            .filter_map(|(peer, other)| {
+                let out = &other.out;
                 let allocator = out.allocator.as_ref()?;
-                let ceil_bps = limit_bps(plan, allocator, now_s, out.guarantee_bps);
+                let ceil_bps = limit_bps(duty, allocator, now_s, out.guarantee_bps);
                 Some(PairRate {
                     target: *peer,
                     rate_bps: out.guarantee_bps.min(ceil_bps),
@@ -425,16 +429,16 @@ impl Keeper {
 
     /// Tells others what is new.
     fn say(&mut self, now_s: f64) {
-        let mut said = self.part.say(&self.plan, now_s);
-        let timed = self.plan.parameters.allocation.delay_most_s > 0.0;
-        for (peer, pair) in &mut self.pairs {
-            if !pair.is_due(now_s, timed) {
+        let mut said = self.part.say(&self.duty, now_s);
+        let timed = self.duty.parameters.allocation.delay_most_s > 0.0;
+        for (peer, other) in &mut self.others {
+            if !other.is_due(now_s, timed) {
                 continue;
             }
             let matter = Matter::Pair {
-                tally: pair.incoming.tally(),
-                as_source: pair.out.offer,
-                as_target: pair.incoming.offer,
+                tally: other.incoming.tally(),
+                as_source: other.out.offer,
+                as_target: other.incoming.offer,
             };
             said.push((*peer, matter));
         }
@@ -450,9 +454,9 @@ impl Keeper {
             sent_us: now_us(),
             matter,
         };
-        let bytes = word.seal(&self.key, self.plan.own.place.ip(), peer);
+        let bytes = word.seal(&self.key, self.duty.own.place.ip(), peer);
         // A host that is gone says so by ICMP; its silence is what counts.
-        let peer = self.plan.peers.get(&peer);
+        let peer = self.duty.peers.get(&peer);
         if peer.is_some_and(|peer| self.wire.tell(peer.place, &bytes)) {
             self.control_bytes += bytes.len() as u64 + AROUND_BYTES;
         }
@@ -460,10 +464,10 @@ impl Keeper {
 }
 
 /// What a pair may send now. The allocator learns its guarantee with each report only, so it may be behind.
-pub(super) fn limit_bps(plan: &Plan, allocator: &Allocator, now_s: f64, guarantee_bps: f64) -> f64 {
-    if plan.fixed || allocator.held(now_s) == Held::Silent {
+pub(super) fn limit_bps(duty: &Duty, allocator: &Allocator, now_s: f64, guarantee_bps: f64) -> f64 {
+    if duty.fixed || allocator.held(now_s) == Held::Silent {
         guarantee_bps
-    } else if plan.parameters.allocation.guarantees {
+    } else if duty.parameters.allocation.guarantees {
         allocator.limit_bps(now_s).max(guarantee_bps)
     } else {
         allocator.limit_bps(now_s)
@@ -476,18 +480,18 @@ fn hose_bps(bps: Option<f64>) -> f64 {
 }
 
 /// What a pair may have at most.
-fn ceiling_bps(plan: &Plan, target: &Hose) -> f64 {
-    let own = plan.own.egress_limit_bps.unwrap_or(f64::INFINITY);
+fn ceiling_bps(duty: &Duty, target: &Hose) -> f64 {
+    let own = duty.own.egress_limit_bps.unwrap_or(f64::INFINITY);
     own.min(target.ingress_limit_bps.unwrap_or(f64::INFINITY))
 }
 
-fn setup(plan: &Plan, egress_bps: Option<f64>) -> Setup {
-    let limit_bps = plan.own.egress_limit_bps.map_or(UNLIMITED_BPS, |bps| bps as u64);
+fn setup(duty: &Duty, egress_bps: Option<f64>) -> Setup {
+    let limit_bps = duty.own.egress_limit_bps.map_or(UNLIMITED_BPS, |bps| bps as u64);
     Setup {
-        address: plan.own.place.ip(),
+        address: duty.own.place.ip(),
         limit_bps,
         newcomers_bps: egress_bps.map_or(limit_bps, |bps| bps as u64),
-        ect: plan.ecn,
+        ect: duty.ecn,
         bpf: true,
     }
 }

@@ -3,11 +3,11 @@
 //! The decisions are `gavotte-limiter`'s, the mechanisms `gavotte-shaper`'s; here they meet, with time and a socket. No
 //! controller is needed once the guarantees stand.
 
+pub mod duty;
 mod inside;
 mod keeping;
 pub mod orphan;
-mod pair;
-pub mod plan;
+mod peer;
 mod standing;
 pub mod talk;
 mod telling;

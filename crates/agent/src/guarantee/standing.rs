@@ -12,10 +12,10 @@ use tokio::sync::oneshot;
 use tracing::{info, warn};
 
 use crate::contract::agents::{GuardReply, GuardRequest, GuardedReply};
+use crate::guarantee::duty::Duty;
 use crate::guarantee::inside;
 use crate::guarantee::keeping::Keeper;
 use crate::guarantee::orphan::Orphan;
-use crate::guarantee::plan::Plan;
 use crate::hold::registry::Holds;
 use crate::hold::{Hold, HoldError};
 
@@ -38,7 +38,7 @@ pub enum GuardError {
 
 /// What the thread is asked.
 enum Order {
-    Change(Box<Plan>, oneshot::Sender<Result<GuardReply, String>>),
+    Change(Box<Duty>, oneshot::Sender<Result<GuardReply, String>>),
     /// How it stands, and whether that is of a container.
     Tell(oneshot::Sender<(bool, GuardedReply)>),
     /// To end by itself, and say so when nothing is left.
@@ -76,12 +76,12 @@ impl Guarantees {
     /// # Errors
     /// When the request makes no sense or cannot be carried out; what was kept before is then kept on where it can be.
     pub async fn guard(&self, holds: &Holds, request: GuardRequest) -> Result<GuardReply, GuardError> {
-        let plans = Plan::all(&request).map_err(GuardError::Invalid)?;
+        let duties = Duty::all(&request).map_err(GuardError::Invalid)?;
         let mut threads = self.threads();
         let fresh = threads.is_empty();
         let gone: Vec<String> = threads
             .keys()
-            .filter(|name| plans.iter().all(|plan| plan.own.name != **name))
+            .filter(|name| duties.iter().all(|duty| duty.own.name != **name))
             .cloned()
             .collect();
         for name in gone {
@@ -91,12 +91,12 @@ impl Guarantees {
         }
         let hold = match self.lock().as_ref() {
             Some(standing) => Arc::clone(&standing.hold),
-            None => holds.stand(&request.run_id, &plans[0].own.name, &request.user, &request.key)?,
+            None => holds.stand(&request.run_id, &duties[0].own.name, &request.user, &request.key)?,
         };
         let mut first = Ok(None);
-        for plan in plans {
-            let name = plan.own.name.clone();
-            match keep_on(threads.remove(&name), plan).await {
+        for duty in duties {
+            let name = duty.own.name.clone();
+            match keep_on(threads.remove(&name), duty).await {
                 Ok((thread, reply)) => {
                     threads.insert(name, thread);
                     first = first.map(|before| before.or(Some(reply)));
@@ -208,10 +208,10 @@ impl Thread {
     }
 }
 
-/// Has a thread keep a plan: the one that kept another before, or a new one where that cannot.
-async fn keep_on(before: Option<Thread>, plan: Plan) -> Result<(Thread, GuardReply), String> {
+/// Has a thread keep a duty: the one that kept another before, or a new one where that cannot.
+async fn keep_on(before: Option<Thread>, duty: Duty) -> Result<(Thread, GuardReply), String> {
     if let Some(thread) = before {
-        match thread.ask(|reply| Order::Change(Box::new(plan.clone()), reply)).await {
+        match thread.ask(|reply| Order::Change(Box::new(duty.clone()), reply)).await {
             Some(Ok(reply)) => return Ok((thread, reply)),
             // It begins afresh.
             Some(Err(_)) | None => {
@@ -224,7 +224,7 @@ async fn keep_on(before: Option<Thread>, plan: Plan) -> Result<(Thread, GuardRep
     let (told, began) = oneshot::channel();
     thread::Builder::new()
         .name("guarantee".into())
-        .spawn(move || keep(plan, &todo, &heard, told))
+        .spawn(move || keep(duty, &todo, &heard, told))
         .map_err(|error| error.to_string())?;
     let began = began
         .await
@@ -240,15 +240,15 @@ async fn keep_on(before: Option<Thread>, plan: Plan) -> Result<(Thread, GuardRep
 const KIND: &str = "guarantee";
 
 /// The thread: in the network namespace of the agent or of a container, with the keeper on its stack.
-fn keep(plan: Plan, todo: &Receiver<Order>, bell: &PipeReader, told: oneshot::Sender<Result<GuardReply, String>>) {
-    if let Some(Err(error)) = plan.inside.as_ref().map(inside::enter) {
+fn keep(duty: Duty, todo: &Receiver<Order>, bell: &PipeReader, told: oneshot::Sender<Result<GuardReply, String>>) {
+    if let Some(Err(error)) = duty.inside.as_ref().map(inside::enter) {
         let _ = told.send(Err(error));
         return;
     }
-    let inside = plan.inside.is_some();
+    let inside = duty.inside.is_some();
     // Nobody would find static limits in a container's network again.
-    let orphan = Orphan::leave(plan.remains && !inside);
-    let mut keeper = match Keeper::new(plan) {
+    let orphan = Orphan::leave(duty.remains && !inside);
+    let mut keeper = match Keeper::new(duty) {
         Ok(keeper) => keeper,
         Err(error) => {
             let _ = told.send(Err(error.to_string()));
@@ -294,8 +294,8 @@ fn keep(plan: Plan, todo: &Receiver<Order>, bell: &PipeReader, told: oneshot::Se
 fn orders(keeper: &mut Keeper, todo: &Receiver<Order>, inside: bool) -> Result<(), Option<oneshot::Sender<()>>> {
     loop {
         match todo.try_recv() {
-            Ok(Order::Change(plan, reply_to)) => {
-                let changed = keeper.change(*plan);
+            Ok(Order::Change(duty, reply_to)) => {
+                let changed = keeper.change(*duty);
                 let _ = reply_to.send(changed.map(|()| reply(keeper)).map_err(|error| error.to_string()));
             }
             Ok(Order::Tell(reply_to)) => {

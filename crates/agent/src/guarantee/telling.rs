@@ -15,20 +15,20 @@ impl Keeper {
         let now_s = self.now_s();
         let mut pairs = Vec::new();
         let mut silent = Vec::new();
-        for (peer, pair) in &self.pairs {
-            let hose = &self.plan.peers[peer];
-            if !pair.out.was_active() {
+        for (peer, other) in &self.others {
+            let hose = &self.duty.peers[peer];
+            if !other.out.was_active() {
                 continue;
             }
-            let allocator = pair.out.allocator.as_ref();
-            let limit_bps = allocator.map_or(0.0, |own| limit_bps(&self.plan, own, now_s, pair.out.guarantee_bps));
+            let allocator = other.out.allocator.as_ref();
+            let limit_bps = allocator.map_or(0.0, |own| limit_bps(&self.duty, own, now_s, other.out.guarantee_bps));
             pairs.push(GuardedPair {
-                source: self.plan.own.name.clone(),
+                source: self.duty.own.name.clone(),
                 target: hose.name.clone(),
-                ..pair.out.status(now_s, limit_bps.min(UNLIMITED_BPS as f64))
+                ..other.out.status(now_s, limit_bps.min(UNLIMITED_BPS as f64))
             });
-            let silence_s = self.plan.parameters.allocation.silence_s;
-            if pair.out.is_active(now_s) && pair.heard_s.is_none_or(|heard_s| now_s - heard_s > silence_s) {
+            let silence_s = self.duty.parameters.allocation.silence_s;
+            if other.out.is_active(now_s) && other.heard_s.is_none_or(|heard_s| now_s - heard_s > silence_s) {
                 silent.push(hose.name.clone());
             }
         }
@@ -36,7 +36,7 @@ impl Keeper {
         let [egress_bps, ingress_bps] = self.hoses_bps.map(|bps| bps.unwrap_or(0.0));
         GuardedReply {
             guarded: true,
-            self_: self.plan.own.name.clone(),
+            self_: self.duty.own.name.clone(),
             device: self.shaper.device().to_owned(),
             without_bpf: self.shaper.without_bpf().unwrap_or_default().to_owned(),
             age_s: self.applied.elapsed().as_secs_f64(),

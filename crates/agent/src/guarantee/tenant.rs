@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use gavotte_limiter::{Need, Partition, divide};
 
-use crate::guarantee::plan::{Hose, Plan};
+use crate::guarantee::duty::{Duty, Hose};
 use crate::guarantee::talk::Matter;
 
 /// How often hosts say what they want.
@@ -36,13 +36,13 @@ impl Part {
     }
 
     /// Takes what another host says of it.
-    pub(super) fn hear(&mut self, plan: &Plan, from: IpAddr, now_s: f64, matter: Matter) {
-        let Some(tenant) = &plan.tenant else {
+    pub(super) fn hear(&mut self, duty: &Duty, from: IpAddr, now_s: f64, matter: Matter) {
+        let Some(tenant) = &duty.tenant else {
             return;
         };
         let first = tenant.hosts[0];
         match matter {
-            Matter::Need(ways) if first == plan.own.place.ip() && tenant.hosts.contains(&from) => {
+            Matter::Need(ways) if first == duty.own.place.ip() && tenant.hosts.contains(&from) => {
                 self.wanted.insert(from, (now_s, ways));
             }
             Matter::Share(ways) if first == from => self.given = Some((now_s, ways)),
@@ -51,17 +51,17 @@ impl Part {
     }
 
     /// What the host may send and receive at least now: its own guarantees or more. `None` = nothing is guaranteed.
-    pub(super) fn hoses_bps(&self, plan: &Plan, now_s: f64) -> [Option<f64>; 2] {
-        let silence_s = plan.parameters.partition.silence_s;
+    pub(super) fn hoses_bps(&self, duty: &Duty, now_s: f64) -> [Option<f64>; 2] {
+        let silence_s = duty.parameters.partition.silence_s;
         let given = self.given.filter(|(at_s, _)| now_s - at_s <= silence_s);
-        let own = [plan.own.egress_bps, plan.own.ingress_bps];
+        let own = [duty.own.egress_bps, duty.own.ingress_bps];
         std::array::from_fn(|way| own[way].map(|bps| given.map_or(bps, |(_, ways)| ways[way].max(bps))))
     }
 
     /// What to tell whom, once a period.
-    pub(super) fn say(&mut self, plan: &Plan, now_s: f64) -> Vec<(IpAddr, Matter)> {
+    pub(super) fn say(&mut self, duty: &Duty, now_s: f64) -> Vec<(IpAddr, Matter)> {
         let elapsed_s = now_s - self.since_s;
-        let Some(tenant) = plan.tenant.as_ref().filter(|_| elapsed_s >= PERIOD_S) else {
+        let Some(tenant) = duty.tenant.as_ref().filter(|_| elapsed_s >= PERIOD_S) else {
             return Vec::new();
         };
         let Partition {
@@ -69,15 +69,15 @@ impl Part {
             growth,
             silence_s,
             ..
-        } = plan.parameters.partition;
-        let hoses_bps = self.hoses_bps(plan, now_s);
+        } = duty.parameters.partition;
+        let hoses_bps = self.hoses_bps(duty, now_s);
         let wanted: Ways = std::array::from_fn(|way| {
             let rate_bps = 8.0 * self.bytes[way] as f64 / elapsed_s;
             let full = hoses_bps[way].is_some_and(|bps| rate_bps >= full_use * bps);
             if full { f64::INFINITY } else { growth * rate_bps }
         });
         (self.bytes, self.since_s) = ([0; 2], now_s);
-        let own = plan.own.place.ip();
+        let own = duty.own.place.ip();
         if tenant.hosts[0] != own {
             return vec![(tenant.hosts[0], Matter::Need(wanted))];
         }
@@ -87,7 +87,7 @@ impl Part {
         let hoses: Vec<&Hose> = tenant
             .hosts
             .iter()
-            .map(|host| plan.peers.get(host).unwrap_or(&plan.own))
+            .map(|host| duty.peers.get(host).unwrap_or(&duty.own))
             .collect();
         let way = |way: usize, total_bps: Option<f64>, own: fn(&Hose) -> (Option<f64>, Option<f64>)| -> Vec<f64> {
             let needs: Vec<Need> = hoses

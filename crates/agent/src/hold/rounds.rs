@@ -31,7 +31,16 @@ struct State {
 #[derive(Debug, Default)]
 struct Visit {
     came: bool,
+    // Its pings have come: who was let in may still be in the round before.
+    begun: bool,
     active: u32,
+}
+
+impl Visit {
+    /// It need not be waited for.
+    fn spare(&mut self) {
+        (self.came, self.begun) = (true, true);
+    }
 }
 
 /// A connection that takes part in the present round, for as long as this lives.
@@ -54,8 +63,11 @@ impl Rounds {
         self.0.send_modify(|state| {
             state.round = Some(round);
             let visit = |source: &String| {
-                let came = state.forgotten.contains(source) || state.gone.contains(&(round, source.clone()));
-                (source.clone(), Visit { came, active: 0 })
+                let mut visit = Visit::default();
+                if state.forgotten.contains(source) || state.gone.contains(&(round, source.clone())) {
+                    visit.spare();
+                }
+                (source.clone(), visit)
             };
             state.expected = sources.iter().map(visit).collect();
         });
@@ -105,7 +117,7 @@ impl Rounds {
         self.0.send_modify(|state| match state.round {
             Some(now) if now == round => {
                 if let Some(visit) = state.expected.get_mut(source) {
-                    visit.came = true;
+                    visit.spare();
                 }
             }
             Some(now) if now < round && state.gone.len() < MAX_GONE => {
@@ -115,12 +127,21 @@ impl Rounds {
         });
     }
 
+    /// Whether the present round still waits for `source`: it has not come yet, or is not done.
+    pub fn awaits(&self, source: &str) -> bool {
+        let state = self.0.borrow();
+        state
+            .expected
+            .get(source)
+            .is_some_and(|visit| !visit.came || visit.active > 0)
+    }
+
     /// No round waits for `source` any more, in this schedule and later ones.
     pub fn forget(&self, source: &str) {
         self.0.send_modify(|state| {
             state.forgotten.insert(source.to_owned());
             if let Some(visit) = state.expected.get_mut(source) {
-                visit.came = true;
+                visit.spare();
             }
         });
     }
@@ -132,16 +153,31 @@ impl Rounds {
         });
     }
 
-    /// Waits until every source of the round has come and gone; gives those that have not come `wait`.
+    /// Notes that the work of `source` begins.
+    pub fn begun(&self, round: u32, source: &str) {
+        self.0.send_if_modified(|state| {
+            let visit = state.expected.get_mut(source).filter(|_| state.round == Some(round));
+            visit.is_some_and(|visit| !std::mem::replace(&mut visit.begun, true))
+        });
+    }
+
+    /// Waits until `round` is over.
+    pub async fn left(&self, round: u32) {
+        let mut changes = self.0.subscribe();
+        let _ = changes.wait_for(|state| state.round != Some(round)).await;
+    }
+
+    /// Waits until every source of the round has come and gone; gives those that have not begun `wait`.
     pub async fn received(&self, wait: Duration) {
         let mut changes = self.0.subscribe();
-        let all_came = changes.wait_for(|state| state.expected.values().all(|visit| visit.came));
+        let here = |visit: &Visit| visit.begun || (visit.came && visit.active == 0);
+        let all_came = changes.wait_for(|state| state.expected.values().all(here));
         if tokio::time::timeout(wait, all_came).await.is_err() {
             info!("not every peer of the round came");
         }
-        // Those inside have deadlines of their own.
+        // Those that have begun have deadlines of their own.
         let _ = changes
-            .wait_for(|state| state.expected.values().all(|visit| visit.active == 0))
+            .wait_for(|state| state.expected.values().all(|visit| visit.active == 0 || !visit.begun))
             .await;
     }
 }
@@ -224,6 +260,24 @@ mod tests {
         drop(first);
         assert!(waits(&mut received).await);
         drop(second);
+        received.await;
+    }
+
+    #[tokio::test]
+    async fn a_source_that_is_let_in_and_does_not_begin_is_given_up() {
+        let rounds = Rounds::default();
+        rounds.enter(0, &names(&["a"]));
+        let _slow = rounds.admit(0, "a").await.unwrap();
+        rounds.received(Duration::from_millis(1)).await;
+        let mut left = Box::pin(rounds.left(0));
+        assert!(waits(&mut left).await);
+        rounds.enter(1, &names(&["a"]));
+        left.await;
+        let busy = rounds.admit(1, "a").await.unwrap();
+        rounds.begun(1, "a");
+        let mut received = Box::pin(rounds.received(Duration::from_millis(1)));
+        assert!(waits(&mut received).await);
+        drop(busy);
         received.await;
     }
 

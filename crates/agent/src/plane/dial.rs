@@ -51,6 +51,13 @@ impl Connection {
     }
 }
 
+/// A connection whose other side knows what is wanted, and has not said welcome.
+#[derive(Debug)]
+pub struct Greeted {
+    stream: TcpStream,
+    channel: Channel,
+}
+
 /// Whom to connect to, for what, and how patiently.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
@@ -78,6 +85,14 @@ impl Call<'_> {
     /// # Errors
     /// When the peer cannot be reached, does not know this run, refuses or is not ready in time.
     pub async fn dial(&self) -> Result<Connection, WorkError> {
+        self.welcomed(self.greet().await?).await
+    }
+
+    /// Connects and says what is wanted, which the peer may not be ready for.
+    ///
+    /// # Errors
+    /// When the peer cannot be reached.
+    pub async fn greet(&self) -> Result<Greeted, WorkError> {
         let hello = Hello {
             run_id: self.hold.run_id.clone(),
             source: self.hold.name.clone(),
@@ -86,11 +101,24 @@ impl Call<'_> {
         };
         let connecting = connect(self.plane, self.peer, self.congestion);
         let mut stream = within(CONNECT, self.connect, connecting).await?;
+        let greeting = handshake::connect(&mut stream, &self.hold.secret, hello, rand::random());
+        let channel = within(GREET, self.connect.max(GREET_LIMIT), greeting).await?;
+        Ok(Greeted { stream, channel })
+    }
+
+    /// Waits for the peer's welcome.
+    ///
+    /// # Errors
+    /// When it does not know this run, refuses or is not ready in time.
+    pub async fn welcomed(&self, greeted: Greeted) -> Result<Connection, WorkError> {
+        let Greeted {
+            mut stream,
+            mut channel,
+        } = greeted;
+        // Before, the path may be full of another probe, and a lost sign of life mean nothing.
         if let Some(patience) = self.patience {
             tcp::set_patience(&stream, patience)?;
         }
-        let greeting = handshake::connect(&mut stream, &self.hold.secret, hello, rand::random());
-        let mut channel = within(GREET, self.connect.max(GREET_LIMIT), greeting).await?;
         let probe_id = within(READY, self.ready, channel.welcome(&mut stream)).await?;
         Ok(Connection {
             stream,

@@ -15,7 +15,7 @@ use tracing::{Instrument, Span, debug, info, info_span, warn};
 
 use crate::contract::agents::Failure;
 use crate::contract::data::{Welcome, hello::Work};
-use crate::error::{WorkError, within};
+use crate::error::{FrameError, HandshakeError, WorkError, within};
 use crate::hold::Hold;
 use crate::plane::Plane;
 use crate::plane::dial::Connection;
@@ -90,6 +90,10 @@ where
                     match stranger.serve(greeting, receive).await {
                         Ok(()) => debug!("served"),
                         Err(error @ (WorkError::Over | WorkError::Dropped { .. })) => debug!(%error, "left"),
+                        // A look whether somebody is here.
+                        Err(error @ WorkError::Handshake(HandshakeError::Frame(FrameError::Closed))) => {
+                            debug!(%error, "left before it said hello");
+                        }
                         Err(error) => warn!(%error, "could not serve"),
                     }
                 };

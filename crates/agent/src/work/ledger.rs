@@ -12,15 +12,15 @@ use crate::contract::agents::Moved;
 /// How far each transfer is.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    lines: Vec<(u32, Arc<Progress>, u64)>,
+    lines: Vec<(u32, Arc<Entry>, u64)>,
 }
 
 impl Ledger {
     /// Adds a transfer.
-    pub(super) fn open(&mut self, id: u32) -> Arc<Progress> {
-        let progress = Arc::new(Progress::default());
-        self.lines.push((id, Arc::clone(&progress), 0));
-        progress
+    pub(super) fn open(&mut self, id: u32) -> Arc<Entry> {
+        let entry = Arc::new(Entry::default());
+        self.lines.push((id, Arc::clone(&entry), 0));
+        entry
     }
 
     /// Those that have moved since the last report.
@@ -29,8 +29,8 @@ impl Ledger {
             time_s: since.as_secs_f64(),
             ..Moved::default()
         };
-        for (id, progress, told) in &mut self.lines {
-            let bytes = progress.moved();
+        for (id, entry, told) in &mut self.lines {
+            let bytes = entry.moved();
             if bytes > *told {
                 *told = bytes;
                 report.ids.push(*id);
@@ -43,12 +43,12 @@ impl Ledger {
 
 /// What a transfer has handed to the kernel, and the connection of a paced one, of which that may be far from all sent.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct Entry {
     handed: AtomicU64,
     socket: Mutex<Option<OwnedFd>>,
 }
 
-impl Progress {
+impl Entry {
     /// Counts bytes that the kernel has taken.
     pub(super) fn add(&self, bytes: u64) {
         self.handed.fetch_add(bytes, Ordering::Relaxed);

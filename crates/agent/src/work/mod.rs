@@ -62,7 +62,7 @@ pub fn errand(work: Option<Work>) -> Errand {
         Some(Work::Transfer(transfer)) => Errand {
             round: None,
             patience: None,
-            answer: Ok(Box::new(replay::Incoming::new(transfer.bytes))),
+            answer: Ok(Box::new(replay::Incoming::new(transfer.bytes, transfer.bin_s))),
         },
         Some(Work::Subscribe(subscribe)) => Errand {
             round: None,

@@ -27,14 +27,15 @@ pub async fn receive(guest: Guest, work: Option<Work>) -> Result<(), WorkError> 
 }
 
 async fn serve(visit: &mut Visit, errand: Errand) -> Result<(), WorkError> {
-    if let Some(patience) = errand.patience {
-        tcp::set_patience(&visit.guest.connection.stream, patience)?;
-    }
     let hold = Arc::clone(&visit.guest.hold);
     let source = visit.guest.source.clone();
     let _present = match errand.round {
         Some(round) => Some(visit.parked(hold.rounds.admit(round, &source)).await??),
         None => None,
     };
+    // Not before: while it waits, its path may be full of another probe.
+    if let Some(patience) = errand.patience {
+        tcp::set_patience(&visit.guest.connection.stream, patience)?;
+    }
     errand.answer?.answer(visit).await
 }

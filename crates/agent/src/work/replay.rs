@@ -25,7 +25,7 @@ use crate::plane::dial::{Call, Connection};
 use crate::plane::pulse::Pulses;
 use crate::plane::stream;
 use crate::work::kind::Answer;
-use crate::work::ledger::{Ledger, Progress};
+use crate::work::ledger::{Entry, Ledger};
 use crate::work::visit::Visit;
 
 /// Most transfers of one replay.
@@ -100,8 +100,8 @@ pub async fn run(
     let mut transfers = JoinSet::new();
     for transfer in request.transfers {
         let whole = Arc::clone(&whole);
-        let (connected, progress) = (connected.clone(), ledger.open(transfer.id));
-        transfers.spawn(async move { whole.transfer(&transfer, &progress, connected).await }.in_current_span());
+        let (connected, entry) = (connected.clone(), ledger.open(transfer.id));
+        transfers.spawn(async move { whole.transfer(&transfer, &entry, connected).await }.in_current_span());
     }
     info!(transfers = transfers.len(), "replay begins");
     drop(connected);
@@ -166,12 +166,13 @@ fn morsel_takes(pace_bps: u64) -> Duration {
 /// A transfer at its receiver.
 pub struct Incoming {
     bytes: u64,
+    bin_s: f64,
 }
 
 impl Incoming {
-    /// So many bytes to come.
-    pub fn new(bytes: u64) -> Self {
-        Self { bytes }
+    /// So many bytes to come, counted in bins so wide; 0 = without bins.
+    pub fn new(bytes: u64, bin_s: f64) -> Self {
+        Self { bytes, bin_s }
     }
 }
 
@@ -183,7 +184,7 @@ impl Answer for Incoming {
         let connection = &mut visit.guest.connection;
         connection.stream.readable().await.map_err(WorkError::io("receive"))?;
         let _job = visit.guest.hold.jobs.arriving();
-        let counter = stream::receive(&connection.stream, self.bytes, 0.0).await?;
+        let counter = stream::receive(&connection.stream, self.bytes, self.bin_s).await?;
         connection.send(&counter.report()).await
     }
 }
@@ -204,19 +205,14 @@ struct Common {
 }
 
 impl Common {
-    async fn transfer(
-        &self,
-        transfer: &Transfer,
-        progress: &Progress,
-        connected: mpsc::UnboundedSender<()>,
-    ) -> TransferDone {
+    async fn transfer(&self, transfer: &Transfer, entry: &Entry, connected: mpsc::UnboundedSender<()>) -> TransferDone {
         let mut done = TransferDone {
             id: transfer.id,
             ..TransferDone::default()
         };
         let result = self
             .hold
-            .during(self.attempt(transfer, progress, connected, &mut done))
+            .during(self.attempt(transfer, entry, connected, &mut done))
             .await;
         if let Err(error) = result {
             done.set_failure(error.failure());
@@ -229,7 +225,7 @@ impl Common {
     async fn attempt(
         &self,
         transfer: &Transfer,
-        progress: &Progress,
+        entry: &Entry,
         connected: mpsc::UnboundedSender<()>,
         done: &mut TransferDone,
     ) -> Result<(), WorkError> {
@@ -251,12 +247,12 @@ impl Common {
             ..
         }) = connection
         {
-            let paced = self.paced(transfer, &stream, progress)?;
+            let paced = self.paced(transfer, &stream, entry)?;
             let sending = async {
                 let mut handed = None;
                 while reservation.unspent() > 0 {
                     let most = self.room(transfer, &stream, &mut handed).await?;
-                    progress.add(stream::send_at_most(&stream, &mut reservation, most).await?);
+                    entry.add(stream::send_at_most(&stream, &mut reservation, most).await?);
                 }
                 Ok::<Report, WorkError>(channel.receive(&mut stream).await?)
             };
@@ -269,7 +265,7 @@ impl Common {
             };
             let limit = self.limit.saturating_sub(start.elapsed());
             let sent = within("send and confirm", limit, self.watching(peer, sending)).await;
-            progress.watch(None);
+            entry.watch(None);
             done.retransmits = tcp::info(&stream).map_or(0, |info| info.retransmits);
             done.bytes = transfer.bytes - reservation.unspent();
             done.finish_s = start.elapsed().as_secs_f64();
@@ -278,6 +274,7 @@ impl Common {
                 return Err(WorkError::Receiver(report.error));
             }
             done.bytes = report.bytes;
+            done.bin_bytes = report.bin_bytes;
         } else {
             done.finish_s = done.start_s;
         }
@@ -353,7 +350,7 @@ impl Common {
         &self,
         transfer: &Transfer,
         stream: &TcpStream,
-        progress: &Progress,
+        entry: &Entry,
     ) -> Result<impl Future<Output = WorkError> + use<>, WorkError> {
         let (id, mut pace_bps) = (transfer.id, transfer.pace_bps);
         let socket: Option<OwnedFd> = if pace_bps == 0 {
@@ -369,7 +366,7 @@ impl Common {
                     .try_clone_to_owned()
                     .map_err(WorkError::io("pace a connection"))
             };
-            progress.watch(Some(copy()?));
+            entry.watch(Some(copy()?));
             Some(copy()?)
         };
         let mut paces = self.paces.clone();

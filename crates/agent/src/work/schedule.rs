@@ -17,7 +17,7 @@ use crate::contract::data::hello::Work;
 use crate::error::WorkError;
 use crate::hold::Hold;
 use crate::plane::Plane;
-use crate::plane::dial::Call;
+use crate::plane::dial::{Call, Greeted};
 use crate::plane::pulse;
 use crate::work::cpu::Meter;
 use crate::work::excuse::excuse;
@@ -93,14 +93,22 @@ pub async fn run(
 ) {
     let start = Instant::now();
     info!(rounds = schedule.turns.len(), "schedule begins");
-    for (round, turn) in schedule.turns {
+    let mut turns = schedule.turns.into_iter().peekable();
+    let mut greetings: Vec<Greeting> = Vec::new();
+    while let Some((round, turn)) = turns.next() {
         hold.rounds.enter(round, &turn.sources);
+        let greeted = std::mem::take(&mut greetings);
+        if let Some((_, next)) = turns.peek() {
+            greetings.extend(next.probes.iter().map(|probe| greet(&plane, &hold, probe)));
+        }
         let sending = async {
             let mut probes = JoinSet::new();
+            let mut greeted = greeted.into_iter();
             for probe in turn.probes {
-                let (plane, hold) = (Arc::clone(&plane), Arc::clone(&hold));
+                let (plane, hold, greeted) = (Arc::clone(&plane), Arc::clone(&hold), greeted.next());
                 let span = info_span!("probe", round, peer = probe.peer);
-                probes.spawn(async move { answer(&plane, &hold, &probe, schedule.wait, start).await }.instrument(span));
+                let answering = async move { answer(&plane, &hold, &probe, greeted, schedule.wait, start).await };
+                probes.spawn(answering.instrument(span));
             }
             let mut listened = true;
             while let Some(reply) = probes.join_next().await {
@@ -110,7 +118,10 @@ pub async fn run(
             listened
         };
         let receiving = hold.during(async {
-            hold.rounds.received(schedule.wait).await;
+            tokio::select! {
+                () = hold.rounds.received(schedule.wait) => {}
+                () = missed(&plane, &hold, round, &turn.sources, &replies) => {}
+            }
             Ok(())
         });
         tokio::select! {
@@ -126,7 +137,80 @@ pub async fn run(
     info!(seconds = start.elapsed().as_secs_f64(), "schedule ends");
 }
 
-async fn answer(plane: &Arc<Plane>, hold: &Arc<Hold>, probe: &Probe, wait: Duration, start: Instant) -> ProbeReply {
+/// A greeting that is under way; ends with its set.
+type Greeting = JoinSet<Result<Greeted, WorkError>>;
+
+/// Greets the peer of a probe of the next round, which takes five ways between the two, while this round goes on. The peer lets
+/// it wait at its door.
+fn greet(plane: &Arc<Plane>, hold: &Arc<Hold>, probe: &Probe) -> Greeting {
+    let mut greeting = JoinSet::new();
+    let (plane, hold, probe) = (Arc::clone(plane), Arc::clone(hold), probe.clone());
+    greeting.spawn(async move {
+        let (peer, kind) = (target(&plane, &hold, &probe)?, work::kind(&probe)?);
+        let call = Call {
+            plane: &plane,
+            hold: &hold,
+            peer,
+            congestion: kind.congestion().unwrap_or_default(),
+            work: Work::Probe(probe.clone()),
+            connect: pulse::LIMIT,
+            patience: Some(kind.patience()),
+            ready: Duration::ZERO,
+        };
+        call.greet().await
+    });
+    greeting
+}
+
+/// Looks at the sources of a round for as long as it lasts. Of those that take no connections any more the controller is
+/// told, and the round waits for them no longer.
+async fn missed(
+    plane: &Arc<Plane>,
+    hold: &Arc<Hold>,
+    round: u32,
+    sources: &[String],
+    replies: &mpsc::Sender<Result<ProbeReply, Status>>,
+) {
+    let mut looking = JoinSet::new();
+    for source in sources {
+        if let Ok(peer) = hold.peers.get(source) {
+            let (plane, source) = (Arc::clone(plane), source.clone());
+            looking.spawn(async move {
+                pulse::stopped(&plane, peer).await;
+                source
+            });
+        }
+    }
+    while let Some(gone) = looking.join_next().await {
+        let Ok(source) = gone else { continue };
+        // One that has done its part may go.
+        if !hold.rounds.awaits(&source) {
+            continue;
+        }
+        let error = WorkError::Vanished;
+        info!(round, source, %error, "waits no longer for a probe");
+        hold.rounds.gave_up(round, &source);
+        let reply = ProbeReply {
+            round,
+            peer: source,
+            error: error.to_string(),
+            failure: error.failure().into(),
+            awaited: true,
+            ..ProbeReply::default()
+        };
+        let _ = replies.send(Ok(reply)).await;
+    }
+    std::future::pending::<()>().await;
+}
+
+async fn answer(
+    plane: &Arc<Plane>,
+    hold: &Arc<Hold>,
+    probe: &Probe,
+    greeting: Option<Greeting>,
+    wait: Duration,
+    start: Instant,
+) -> ProbeReply {
     let began = Instant::now();
     let mut reply = ProbeReply {
         round: probe.round,
@@ -135,7 +219,7 @@ async fn answer(plane: &Arc<Plane>, hold: &Arc<Hold>, probe: &Probe, wait: Durat
         ..ProbeReply::default()
     };
     // Boxed: the kinds of probes make a large future together.
-    let work = Box::pin(run_probe(plane, hold, probe, wait, began, &mut reply));
+    let work = Box::pin(run_probe(plane, hold, probe, (greeting, wait), began, &mut reply));
     let result = hold.during(hold.dropped.unless(&probe.peer, work)).await;
     if let Err(error) = result {
         reply.set_failure(error.failure());
@@ -151,7 +235,7 @@ async fn run_probe(
     plane: &Arc<Plane>,
     hold: &Arc<Hold>,
     probe: &Probe,
-    wait: Duration,
+    (greeting, wait): (Option<Greeting>, Duration),
     began: Instant,
     reply: &mut ProbeReply,
 ) -> Result<(), WorkError> {
@@ -174,23 +258,36 @@ async fn run_probe(
             patience: Some(kind.patience()),
             ..plain.clone()
         };
-        let mut connection = call.dial().await?;
-        reply.rtt_s = ping::round_trip_s(&mut connection.stream).await?;
-        tokio::time::sleep_until((began + kind.pause()).into()).await;
-        let meter = Meter::start();
+        let probing = async {
+            let greeted = match greeting {
+                Some(mut greeting) => greeting.join_next().await,
+                None => None,
+            };
+            let mut connection = match greeted {
+                Some(Ok(Ok(greeted))) => call.welcomed(greeted).await?,
+                // What failed beside the round before may do now.
+                _ => call.dial().await?,
+            };
+            reply.rtt_s = ping::round_trip_s(&mut connection.stream).await?;
+            tokio::time::sleep_until((began + kind.pause()).into()).await;
+            let meter = Meter::start();
+            let result = kind.ask(&call, connection, reply).await;
+            reply.sender_cpu = reply.sender_cpu.or(meter.share());
+            result
+        };
+        // A peer that is not ready yet may vanish, too.
         let result = tokio::select! {
-            result = kind.ask(&call, connection, reply) => result,
-            () = pulse::stopped(Arc::clone(plane), peer) => Err(WorkError::Vanished),
+            result = probing => result,
+            () = pulse::stopped(plane, peer) => Err(WorkError::Vanished),
         };
         reservation.spend(reply.bytes_sent);
-        reply.sender_cpu = reply.sender_cpu.or(meter.share());
         result
     };
     let result = asking.await;
     // A probe that failed before its peer heard of it: the pings are the first thing after the welcome.
     let unheard = |error: &WorkError| {
         let told = matches!(error, WorkError::Handshake(_) | WorkError::Late { .. });
-        reply.rtt_s == 0.0 && !told && error.failure() != Failure::Unreachable
+        reply.rtt_s == 0.0 && !told && ![Failure::Unreachable, Failure::Vanished].contains(&error.failure())
     };
     if result.as_ref().is_err_and(unheard) {
         // Whoever does not hear it waits to the end of its patience.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use gavotte_probe::sockets::receiver::TrainReceiver;
 use tokio::sync::OwnedMutexGuard;
 
-use crate::error::WorkError;
+use crate::error::{RoundError, WorkError};
 use crate::plane::door::Guest;
 use crate::work::ping;
 
@@ -48,7 +48,23 @@ impl Visit {
     /// When the connection fails or the pings do not come in time.
     pub async fn warm_up(&mut self) -> Result<(), WorkError> {
         self.welcome(0).await?;
+        self.pinged().await?;
         ping::echo(&mut self.guest.connection.stream).await
+    }
+
+    /// Waits for the first ping: a guest that was let in may still be in the round before.
+    async fn pinged(&self) -> Result<(), WorkError> {
+        let (guest, round) = (&self.guest, self.round.unwrap_or_default());
+        let mut byte = [0];
+        tokio::select! {
+            biased;
+            pinged = guest.connection.stream.peek(&mut byte) => {
+                pinged.map_err(WorkError::io("answer pings"))?;
+            }
+            () = guest.hold.rounds.left(round) => return Err(RoundError::Over(round).into()),
+        }
+        guest.hold.rounds.begun(round, &guest.source);
+        Ok(())
     }
 
     /// The same for a train: first takes the one socket that trains arrive at, once the train before has ended. Returns
@@ -59,9 +75,10 @@ impl Visit {
     pub async fn await_train(&mut self) -> Result<(OwnedMutexGuard<TrainReceiver>, u64), WorkError> {
         let free = Arc::clone(&self.guest.plane.receiver).lock_owned();
         let mut receiver = self.parked(free).await?;
-        receiver.drain()?;
         let probe_id = rand::random();
         self.welcome(probe_id).await?;
+        self.pinged().await?;
+        receiver.drain()?;
         ping::echo(&mut self.guest.connection.stream).await?;
         Ok((receiver, probe_id))
     }

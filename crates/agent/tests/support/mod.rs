@@ -61,7 +61,7 @@ pub(crate) struct Agent {
     pub(crate) ip: IpAddr,
     pub(crate) port: u16,
     pub(crate) client: AgentClient<Channel>,
-    _stop: oneshot::Sender<()>,
+    stopping: oneshot::Sender<()>,
     _scratch: Scratch,
 }
 
@@ -88,7 +88,7 @@ impl Agent {
             ip,
             port: health.data_port as u16,
             client,
-            _stop: stop,
+            stopping: stop,
             _scratch: scratch,
         }
     }
@@ -119,6 +119,15 @@ impl Agent {
             .unwrap()
             .into_inner()
             .bytes_sent
+    }
+
+    /// Ends it, and waits until its data port takes no connections any more.
+    pub(crate) async fn stop(self) {
+        let data = self.data();
+        drop(self.stopping);
+        while tokio::net::TcpStream::connect(data).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     pub(crate) async fn is_well(&self) -> bool {
@@ -224,7 +233,7 @@ pub(crate) fn transfer(id: u32, target: &str, bytes: u64) -> Transfer {
         id,
         target: target.into(),
         bytes,
-        pace_bps: 0,
+        ..Transfer::default()
     }
 }
 

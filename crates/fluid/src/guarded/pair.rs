@@ -17,7 +17,7 @@ pub(crate) struct Moving {
 /// Share of its guarantee that a pair has to get in a window.
 const MET: f64 = 0.95;
 
-pub(crate) struct Pair {
+pub(crate) struct ActivePair {
     pub(crate) source: usize,
     pub(crate) target: usize,
     /// Ports on the way.
@@ -66,7 +66,7 @@ struct Sums {
     marked_bytes: f64,
 }
 
-impl Pair {
+impl ActivePair {
     pub(crate) fn new(source: usize, target: usize, route: Vec<u32>) -> Self {
         Self {
             source,

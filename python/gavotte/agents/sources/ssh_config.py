@@ -7,6 +7,7 @@ client itself (`ssh -G`), so that patterns, `Match`, tokens and the system's con
 from __future__ import annotations
 
 import glob
+import os
 import re
 import shlex
 import subprocess
@@ -128,7 +129,9 @@ def _lines(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
 
 def _included(pattern: str) -> list[str]:
     """Expands an `Include`: relative ones are below ~/.ssh, and one that matches nothing is no error."""
-    path = Path(pattern).expanduser() if pattern.startswith("~") else Path("~/.ssh").expanduser() / pattern
+    # Not Path.expanduser, which raises for a user that is not there.
+    home = os.path.expanduser("~/.ssh")  # noqa: PTH111
+    path = os.path.expanduser(pattern) if pattern.startswith("~") else os.path.join(home, pattern)  # noqa: PTH111, PTH118
     # Not Path.glob, which refuses patterns that ssh takes, such as `**x`.
-    found = glob.glob(str(path))  # noqa: PTH207
+    found = glob.glob(path)  # noqa: PTH207
     return sorted(file for file in found if Path(file).is_file())

@@ -17,9 +17,11 @@ import numpy as np
 from gavotte.agents import Fleet, Neighbour
 from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats, History
-from gavotte.measure.planning import Cost
+from gavotte.formats.network import Network
+from gavotte.measure.cost import Cost
 from gavotte.measure.sharing.carrier import Carrier, FleetCarrier, hold_of_ways
 from gavotte.measure.sharing.overlap import MIN_OVERLAP_S, Together, evidence, together
+from gavotte.measure.sharing.playing import PlayedCarrier, network_of
 from gavotte.measure.sharing.trials import WAYS, Trial, Way, choose, plan_trials, rounds_of
 from gavotte.tables import Tabular
 from gavotte.terms import Pair, Progress
@@ -27,9 +29,6 @@ from gavotte.terms.hierarchy import Hierarchy, hierarchy_of
 
 ATTEMPTS = 4
 """Tries of one link: a `shared` is tried again with other pairs, an `unknown` in any case."""
-
-TYPICAL_ATTEMPTS = 1.5
-"""All but few links are settled by the second try. Six hosts in two racks sent 1.04 GB where this foretells 1.03."""
 
 AGREE = 0.92
 """Two sums that were lost down to agree when the lower has this share of the higher."""
@@ -40,8 +39,6 @@ LOW = 0.9
 
 MOST_SINGLES = 3
 """Larger experiments are compared with their halves instead of single pairs."""
-
-SECONDS_PER_ROUND = 0.6
 
 
 @dataclass(frozen=True)
@@ -105,18 +102,32 @@ def measure_sharing(
     return replace(result, bytes_sent=carrier.bytes_sent, lost=fleet.missing | fleet.lost)
 
 
-def cost_of_sharing(history: History, *, seed: int = 0, price_per_gb: float = 0.0) -> Cost:
-    """Says beforehand what `measure_sharing` will cost. See `Cost`."""
+def cost_of_sharing(
+    history: History, *, seed: int = 0, price_per_gb: float = 0.0, known: Network | None = None
+) -> Cost:
+    """Says beforehand what `measure_sharing` will cost, by playing it.
+
+    Args:
+        history: rates of pairs, and `hops`.
+        seed: of the choice of pairs, the same as of the experiments.
+        price_per_gb: of 10^9 bytes that cross the network.
+        known: an earlier Network, for the caps of hosts and groups, which decide what is tried again; None = each host
+            sends as much as it does on its fastest path.
+    """
     tree, rate = hierarchy_of(history.hosts, history.hops), typical_rate(history)
-    trials = plan_trials(tree, rate, hosts=range(tree.size), seed=seed)
+    played = PlayedCarrier(network_of(history.hosts, rate, known), trains=history.method == "train")
+    run_experiments(played, tree, rate, hosts=range(tree.size), seed=seed)
+    # A rate may have been measured low, and every link may have to be tried as often as any.
+    most = int(2 * ATTEMPTS * _once_bytes(tree, rate, history, seed))
+    typical, seconds = played.bytes_sent, played.seconds
+    return Cost(typical, max(most, typical), seconds, ATTEMPTS * seconds, typical / 1e9 * price_per_gb)
+
+
+def _once_bytes(tree: Hierarchy, rate: Floats, history: History, seed: int) -> float:
+    """What one try of each link sends, alone and together."""
     hold_s = hold_of_ways(trains=history.method == "train")
-    # alone and together
-    once = sum(2 * float(rate[pair]) / 8 * hold_s[trial.way] for trial in trials for pair in trial.pairs)
-    # A rate may have been measured low.
-    typical, most = int(TYPICAL_ATTEMPTS * once), int(2 * ATTEMPTS * once)
-    rounds = len(rounds_of(tree, trials)) + len(rounds_of(tree, _parts(trials)))
-    seconds = 2 * rounds * SECONDS_PER_ROUND
-    return Cost(typical, most, seconds, 2 * seconds, typical / 1e9 * price_per_gb)
+    trials = plan_trials(tree, rate, hosts=range(tree.size), seed=seed)
+    return sum(2 * float(rate[pair]) / 8 * hold_s[trial.way] for trial in trials for pair in trial.pairs)
 
 
 def typical_rate(history: History) -> Floats:

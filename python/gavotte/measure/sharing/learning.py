@@ -13,8 +13,8 @@ from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.history import History
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
+from gavotte.measure.cost import CostLimits
 from gavotte.measure.methods import ASSUMED_RATE_BPS
-from gavotte.measure.planning import CostLimits
 from gavotte.measure.sharing.experiments import SharingResult, cost_of_sharing, measure_sharing
 from gavotte.measure.sharing.paths import trace_paths
 from gavotte.terms import Progress
@@ -26,13 +26,14 @@ TRACE_S = 10.0
 """For the traces of hosts whose routers answer."""
 
 
-def foreseen(names: Sequence[str], known: Network | None = None) -> History:
+def foreseen(names: Sequence[str], known: Network | None = None, *, method: str = "train") -> History:
     """What a measurement may find, for `cost_of_sharing` while there is none.
 
     Args:
         names: hosts in matrix order.
         known: an earlier Network, for rates and for who shares a machine or a group. What it does not tell is taken to
             be 1 Gbit/s, between hosts with nothing in common.
+        method: that paths are measured by; experiments send trains where it does.
     """
     shape = (len(names), len(names))
     rate_bps, hops = np.full(shape, ASSUMED_RATE_BPS), np.full(shape, APART_HOPS)
@@ -58,7 +59,7 @@ def foreseen(names: Sequence[str], known: Network | None = None) -> History:
         hops=hops,
         cpus=np.ones(len(names)),
         memory_bytes=np.zeros(len(names), dtype=np.int64),
-        method="train",
+        method=method,
     )
 
 

@@ -32,6 +32,10 @@ this share they were too seldom full at the same time."""
 
 BLOCKS = 5
 
+HEAD, TAIL = 0.25, 0.2
+"""Shares of the window, of what does not settle by itself: where buckets may still empty, and where the first of a
+pair's connections may be done and the others not fill the path."""
+
 
 @dataclass(frozen=True)
 class Series:
@@ -96,26 +100,59 @@ class Together:
 
 
 def together(series: Sequence[Series]) -> Together:
-    """Reads the common window of several pairs, one series each."""
+    """Reads the common window of several pairs, one series each.
+
+    A token bucket lets its depth through at once, however slow it is: 32 kB are 3 % of what 20 Mbit/s carry in 0.4 s.
+    So the sum is not all bytes over all time, but the slope of their count in the middle of the window.
+    A TCP receiver delivers in order: of what comes after a lost segment it counts nothing, and then all at once. A
+    count is often late, but never early, and its concave hull shows what had arrived.
+    """
     begin = max(s.start_s + s.settle_s for s in series)
     end = min(s.end_s - s.bin_s for s in series)
     steady_bps, filled = tuple(s.steady_bps for s in series), tuple(s.filled for s in series)
     if end - begin < MIN_OVERLAP_S:
         return Together(max(0.0, end - begin), tuple(0.0 for _ in series), 0.0, math.inf, steady_bps, filled)
-    edges = np.linspace(begin, end, BLOCKS + 1)
+    settles = any(s.settle_s > 0 for s in series)
+    since, until = (begin, end) if settles else (begin + HEAD * (end - begin), end - TAIL * (end - begin))
+    edges = np.linspace(since, until, BLOCKS + 1)
     blocks = np.array([np.diff(s.until(edges)) for s in series]) / (edges[1] - edges[0])
     sums = blocks.sum(axis=0)
     # Student's t for 5 blocks
     half = 2.776 * float(sums.std(ddof=1)) / math.sqrt(BLOCKS)
-    middle = float(sums.mean())
+    times = np.linspace(begin, end, math.ceil((end - begin) / min(s.bin_s for s in series)) + 1)
+    counts = [s.until(times) for s in series]
+    middle = _slope(times, sum(counts, np.zeros(len(times))), since, until)
+    each = [_slope(times, count, since, until) for count in counts]
+    scale = middle / sum(each) if sum(each) > 0 else 1.0
     return Together(
         overlap_s=end - begin,
-        rate_bps=tuple(float(rate) for rate in blocks.mean(axis=1)),
+        rate_bps=tuple(scale * rate for rate in each),
         low_bps=max(0.0, middle - half),
         high_bps=middle + half,
         steady_bps=steady_bps,
         filled=filled,
     )
+
+
+def _slope(times: Floats, count: Floats, since: float, until: float) -> float:
+    """How fast the concave hull of a count grew.
+
+    Args:
+        times: ascending.
+        count: what had come by each.
+        since: one of them, or between two.
+        until: later.
+    """
+    hull: list[int] = []
+    for at in range(len(times)):
+        # Points below the line from the one before them to the new one are not on the hull.
+        while len(hull) > 1 and (count[hull[-1]] - count[hull[-2]]) * (times[at] - times[hull[-2]]) <= (
+            count[at] - count[hull[-2]]
+        ) * (times[hull[-1]] - times[hull[-2]]):
+            hull.pop()
+        hull.append(at)
+    first, last = np.interp([since, until], times[hull], count[hull])
+    return float((last - first) / (until - since))
 
 
 def judge(alone_bps: Sequence[float], found: Together) -> tuple[SharingVerdict, str]:

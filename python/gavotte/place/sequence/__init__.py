@@ -1,16 +1,16 @@
 """Applications in sequence: placed as they arrive, reviewed as they run, migrated where that pays."""
 
-from gavotte.place.sequence.migrating import Decision, Forecast, Live, Migration, Remaining, reconsider
+from gavotte.place.sequence.migrating import Decision, Live, Migration, Projection, Remaining, reconsider
 from gavotte.place.sequence.sequencing import Arrival, InSequence, Review, arrive, sequence
 from gavotte.place.sequence.unfolding import state_of, unfold
 
 __all__ = [
     "Arrival",
     "Decision",
-    "Forecast",
     "InSequence",
     "Live",
     "Migration",
+    "Projection",
     "Remaining",
     "Review",
     "arrive",

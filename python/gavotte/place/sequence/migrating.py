@@ -54,7 +54,7 @@ class Remaining(Protocol):
         """When each ended."""
 
 
-class Forecast(Protocol):
+class Projection(Protocol):
     """Says how applications get on, as `simulate.Advance` does."""
 
     def __call__(
@@ -122,7 +122,7 @@ class Decision:
 def reconsider(
     network: Network,
     live: Sequence[Live],
-    forecast: Forecast,
+    projection: Projection,
     *,
     migration_s: float,
     method: str = "auto",
@@ -139,7 +139,7 @@ def reconsider(
     Args:
         network: what is believed of the network now.
         live: the applications under way, with unlike names.
-        forecast: says when applications end.
+        projection: says when applications end.
         migration_s: how long an application stands still for each of its tasks that moves.
         method: places anew; one of `METHODS`.
         seed: of every random choice.
@@ -156,7 +156,7 @@ def reconsider(
         raise GavotteError(f"a migration cannot cost {migration_s:g} s", hint="use 0 or more seconds")
     check_apps([one.app for one in live])
     effort = _Effort(network, method, seed, time_limit_s, threads)
-    weigh = _Weigh(live, forecast, migration_s)
+    weigh = _Weigh(live, projection, migration_s)
     now = [dict(one.assignment) for one in live]
     keep_s = weigh(now)
     tried = {_key(now): (keep_s, now)}
@@ -250,14 +250,14 @@ class _Effort:
 class _Weigh:
     """The sum of the times until the applications end, for places they might have."""
 
-    def __init__(self, live: Sequence[Live], forecast: Forecast, migration_s: float) -> None:
+    def __init__(self, live: Sequence[Live], projection: Projection, migration_s: float) -> None:
         self._live = live
-        self._forecast = forecast
+        self._projection = projection
         self._migration_s = migration_s
 
     def __call__(self, places: Sequence[Places]) -> float:
         apps = [one.app for one in self._live]
-        done = self._forecast(apps, places, pause_s=self.pauses_s(places), for_s=math.inf)
+        done = self._projection(apps, places, pause_s=self.pauses_s(places), for_s=math.inf)
         return math.fsum(done.finish_s)
 
     def pauses_s(self, places: Sequence[Places]) -> list[float]:

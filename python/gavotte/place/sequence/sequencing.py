@@ -16,7 +16,7 @@ from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 from gavotte.place.merge import check_apps, task_key
 from gavotte.place.placing import decide, evaluate
-from gavotte.place.sequence.migrating import LIMIT_S, Decision, Forecast, Live, given_placement, reconsider
+from gavotte.place.sequence.migrating import LIMIT_S, Decision, Live, Projection, given_placement, reconsider
 
 _ROUND_ROBIN = "round-robin"
 _AUTO = "auto"
@@ -88,7 +88,7 @@ def arrive(
     network: Network,
     app: App,
     live: Sequence[Live],
-    forecast: Forecast,
+    projection: Projection,
     *,
     method: str = "auto",
     seed: int = 0,
@@ -98,14 +98,14 @@ def arrive(
     """Places an application beside those that run (Choreo, section 2.4).
 
     What runs holds its room, and its bytes still to come are on the links. Under `auto` the same is tried as if they
-    were not, and greedy too; of these the forecast takes the one with the least sum of the times until all end.
+    were not, and greedy too; of these the projection takes the one with the least sum of the times until all end.
     `round-robin` goes on behind the last host that what runs uses.
 
     Args:
         network: what is believed of the network.
         app: what arrives.
         live: what runs.
-        forecast: says when applications end.
+        projection: says when applications end.
         method: one of `METHODS`.
         seed: of every random choice.
         time_limit_s: of each placement that is tried.
@@ -138,7 +138,7 @@ def arrive(
     def sum_s(placement: Placement) -> float:
         apps, places = [*(one.app for one in live), app], [*(one.assignment for one in live), placement.assignment]
         pause_s = [*(one.pause_s for one in live), 0.0]
-        return math.fsum(forecast(apps, places, pause_s=pause_s, for_s=math.inf).finish_s)
+        return math.fsum(projection(apps, places, pause_s=pause_s, for_s=math.inf).finish_s)
 
     found = [first, placed(method, 0.0)]
     with contextlib.suppress(InfeasibleError):  # greedy can get stuck, and keeps not every rule
@@ -150,7 +150,7 @@ def arrive(
 def sequence(
     network: Network,
     apps: Sequence[App],
-    forecast: Forecast,
+    projection: Projection,
     *,
     every_s: float | None = None,
     migration_s: float = 0.0,
@@ -159,14 +159,14 @@ def sequence(
     time_limit_s: float = LIMIT_S,
     threads: int | None = None,
 ) -> InSequence:
-    """Places applications as they arrive, and lets them run until all have ended, as the forecast says.
+    """Places applications as they arrive, and lets them run until all have ended, as the projection says.
 
     Nothing is known of an application before its arrival.
 
     Args:
         network: what is believed of the network.
         apps: each with its arrival.
-        forecast: moves applications forward in time, as `simulate.Advance` does.
+        projection: moves applications forward in time, as `simulate.Advance` does.
         every_s: how often all are reconsidered, from the first arrival on; None = never.
         migration_s: how long an application stands still for each of its tasks that moves.
         method: one of `METHODS`.
@@ -196,7 +196,7 @@ def sequence(
             checks = max(checks, math.ceil((now_s - start_s) / every_s))
             check_s = max(start_s + checks * every_s, now_s)
         until_s = min(arrival_s, check_s) if live else arrival_s
-        live, ended = _moved_on(live, forecast, until_s - now_s)
+        live, ended = _moved_on(live, projection, until_s - now_s)
         for one, after_s in ended:
             end_s[one.app.name], final[one.app.name] = now_s + after_s, dict(one.assignment)
         if math.isinf(until_s):
@@ -208,7 +208,7 @@ def sequence(
                 network,
                 app,
                 live,
-                forecast,
+                projection,
                 method=method,
                 seed=seed,
                 time_limit_s=time_limit_s,
@@ -223,7 +223,7 @@ def sequence(
         decision = reconsider(
             network,
             live,
-            forecast,
+            projection,
             migration_s=migration_s,
             method=method,
             seed=seed,
@@ -239,16 +239,18 @@ def sequence(
         arrivals=arrivals,
         reviews=reviews,
         running_s={app.name: end_s[app.name] - app.arrival_s for app in apps},
-        placement=_whole(apps, arrivals, forecast, method, seed),
+        placement=_whole(apps, arrivals, projection, method, seed),
         final={app.name: final[app.name] for app in apps},
     )
 
 
-def _moved_on(live: Sequence[Live], forecast: Forecast, for_s: float) -> tuple[list[Live], list[tuple[Live, float]]]:
+def _moved_on(
+    live: Sequence[Live], projection: Projection, for_s: float
+) -> tuple[list[Live], list[tuple[Live, float]]]:
     """What still runs after some time, and what has ended with its time."""
     if not live:
         return [], []
-    done = forecast(
+    done = projection(
         [one.app for one in live],
         [one.assignment for one in live],
         pause_s=[one.pause_s for one in live],
@@ -284,11 +286,13 @@ def _predicted(network: Network, app: App, chosen: Placement, live: Sequence[Liv
     return found.model_copy(update={"method": _AUTO, "elapsed_s": chosen.elapsed_s})
 
 
-def _whole(apps: Sequence[App], arrivals: Sequence[Arrival], forecast: Forecast, method: str, seed: int) -> Placement:
+def _whole(
+    apps: Sequence[App], arrivals: Sequence[Arrival], projection: Projection, method: str, seed: int
+) -> Placement:
     """All applications as first placed."""
     first = {one.app: one.placement.assignment for one in arrivals}
     delays_s = [app.arrival_s - arrivals[0].time_s for app in apps]
-    unmoved = forecast(apps, [first[app.name] for app in apps], pause_s=delays_s, for_s=math.inf)
+    unmoved = projection(apps, [first[app.name] for app in apps], pause_s=delays_s, for_s=math.inf)
     assignment = {task_key(app, task.name, apps): first[app.name][task.name] for app in apps for task in app.task}
     return given_placement(apps, assignment).model_copy(
         update={

@@ -1,7 +1,7 @@
 """A sequence with its migrations as applications and one Placement that `run` and `simulate` can replay.
 
 A Placement gives each task one host. So a task that migrates becomes several, one for each host it has had: the first
-sends what the forecast says was sent before the review, then its state goes to the second, then that one sends the
+sends what the projection says was sent before the review, then its state goes to the second, then that one sends the
 rest. These are phases of the application, which thus stands still while its tasks move; other applications go on.
 """
 
@@ -46,7 +46,7 @@ class _Stay:
 def unfold(apps: Sequence[App], done: InSequence, state_bytes: StateBytes) -> tuple[list[App], Placement]:
     """Writes out who sends what from where, migrations included.
 
-    What was sent before a migration is what the forecast said, so a replay that is slower than the forecast migrates
+    What was sent before a migration is what the projection said, so a replay that is slower than that migrates
     later, and one that is faster earlier. A task that has moved is called `task@2`, `task@3`, ...; states move one by
     one, as `sequence` counts them. Constraints are dropped: the Placement keeps them already.
 
@@ -56,7 +56,7 @@ def unfold(apps: Sequence[App], done: InSequence, state_bytes: StateBytes) -> tu
         state_bytes: size of a moving task's state, at least 1; see `state_of`.
 
     Returns:
-        The applications, with their arrivals, and where all their tasks are; its completion is the forecast's.
+        The applications, with their arrivals, and where all their tasks are; its completion is the projection's.
     """
     unfolded, assignment = [], {}
     for app in apps:

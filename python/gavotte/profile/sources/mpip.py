@@ -8,6 +8,7 @@ it: a program that uses nothing else (NAS EP, IS) leaves it nearly empty.
 from __future__ import annotations
 
 from gavotte.errors import FormatError, GavotteError
+from gavotte.formats.kinds import check_kind
 from gavotte.formats.reading import read_text
 from gavotte.profile.gathering import Gathering, Request, of_ranks
 from gavotte.profile.traffic import Count, Traffic
@@ -26,6 +27,7 @@ def read_mpip(request: Request) -> Traffic:
     path = str(request.inputs[0])
     if len(request.inputs) > 1:
         raise GavotteError("mpip reads one report", hint="name one file")
+    check_kind(path, "mpip")
     lines = read_text(path).splitlines()
     if not lines or lines[0].strip() != "@ mpiP":
         raise FormatError(path, "", "is not an mpiP report", "use the *.mpiP file that the run left behind")

@@ -37,9 +37,9 @@ _OP = re.compile(
     r"(\w+): opCount \w+ sendbuff \S+ recvbuff \S+ (?:acc \S+ )?count (\d{1,18}) datatype (\d{1,3}) op -?\d+ "
     r"root (-?\d{1,7}) comm (0x\w+) \[nranks=(\d{1,7})\]"
 )
-_CHANNEL = re.compile(r"Channel \d+(?:/\d+)? *: *((?:\d{1,7} *){2,})$")
+_CHANNEL = re.compile(r"Channel \d{1,4}(?:/\d{1,4})? *: *(\d{1,7}(?: +\d{1,7})+) *$")
 _RING = re.compile(r"Ring (\d{1,4}) : \d{1,7} -> \d{1,7} -> (\d{1,7})$")
-_TREES = re.compile(r"\[(\d+)\] (-?\d+)/(-?\d+)/(-?\d+)->(\d+)->(-?\d+)")
+_TREES = re.compile(r"\[(\d{1,4})\] (-?\d{1,7})/(-?\d{1,7})/(-?\d{1,7})->(\d{1,7})->(-?\d{1,7})(?!\d)")
 _TUNED = re.compile(r"(?:(\w+): *)?(\d{1,18}) Bytes -> Algo (\w+) ")
 _TREE = ("0", "TREE")
 """Numbers to NCCL 2.23, then names."""

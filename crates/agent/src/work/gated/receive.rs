@@ -30,7 +30,7 @@ const END_LIMIT: Duration = Duration::from_secs(20);
 const TRACE_PART_BYTES: usize = 60_000;
 
 /// Receives a gated train on a connection whose pings are done and reports on it. `probe_id` is what its packets must bear;
-/// `receiver` was drained before the welcome.
+/// `receiver` was drained before the pings.
 ///
 /// # Errors
 /// When the connection or the socket fails.

@@ -11,7 +11,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
 use super::hosts::Agent;
-use super::pair::Pair;
+use super::pair::ActivePair;
 use super::port::Port;
 use super::protection::{Guarding, Method};
 use super::transport::{Transport, Window};
@@ -65,7 +65,7 @@ struct Run<'a> {
     due: Vec<usize>,
     pair_of: Vec<usize>,
     left: usize,
-    pairs: Vec<Pair>,
+    pairs: Vec<ActivePair>,
     active: Vec<usize>,
     /// By host: pairs that it sends, and that it receives.
     out: Vec<Vec<usize>>,

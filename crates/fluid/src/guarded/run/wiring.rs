@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::hosts::Hose;
-use super::super::pair::Pair;
+use super::super::pair::ActivePair;
 use super::super::port::Port;
 use super::super::protection::Method;
 use super::Run;
@@ -47,7 +47,7 @@ impl Run<'_> {
                 }
                 ports.push(number);
             }
-            self.pairs.push(Pair::new(source, target, ports));
+            self.pairs.push(ActivePair::new(source, target, ports));
             self.out[source].push(place);
             self.into[target].push(place);
         }

@@ -1,9 +1,9 @@
-//! From whom each host is to have what, as the plan and the limits from outside say.
+//! From whom each host is to have what, as the overlay and the limits from outside say.
 
 use std::collections::BTreeMap;
 
 use super::super::blocks::Blocks;
-use super::{Conductor, Feed, Plan, Standing};
+use super::{Conductor, Feed, Overlay, Standing};
 
 /// Flows may be this much faster than they need be: what one loses in a stall it can catch up with.
 const HEADROOM: f64 = 1.02;
@@ -17,7 +17,7 @@ impl Conductor {
     /// What has changed since the last call: hosts, and from whom each is to have what.
     pub fn changes(&mut self) -> Vec<(usize, Vec<Feed>)> {
         let mut changes = Vec::new();
-        if let Plan::Tree(tree) = &self.plan
+        if let Overlay::Tree(tree) = &self.overlay
             && self.carries.0.as_ref() != Some(tree)
         {
             self.carries = (Some(tree.clone()), tree.carries(&self.ground));
@@ -69,8 +69,8 @@ impl Conductor {
     /// Where a host is to have its blocks from.
     fn feeds(&self, host: usize) -> Vec<Feed> {
         let lacking = Blocks::all(self.layout.count()).without(&self.nodes[host].have);
-        match &self.plan {
-            Plan::Tree(tree) => tree
+        match &self.overlay {
+            Overlay::Tree(tree) => tree
                 .parent(host)
                 .or_else(|| self.adopted.get(&host).copied())
                 .filter(|&parent| self.nodes[parent].takes_part())
@@ -89,8 +89,8 @@ impl Conductor {
                 })
                 .into_iter()
                 .collect(),
-            Plan::Cornet(_) => Vec::new(),
-            Plan::Mesh(helpers, seconds) => {
+            Overlay::Cornet(_) => Vec::new(),
+            Overlay::Mesh(helpers, seconds) => {
                 let mut by_parent: BTreeMap<usize, (Blocks, u64)> = BTreeMap::new();
                 let mut load: BTreeMap<usize, u32> = BTreeMap::new();
                 for block in 0..self.layout.count() {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::blocks::Blocks;
 use super::super::mesh::Shares;
-use super::{Conductor, Feed, Plan, Standing};
+use super::{Conductor, Feed, Overlay, Standing};
 
 /// A link with less than this share of its rate to spare is full: what it would carry is not worth a flow.
 const SCRAP: f64 = 0.05;
@@ -13,15 +13,15 @@ impl Conductor {
     /// Takes that a receiver is not there, before the start: nobody waits for it, and [`Conductor::expect`] takes it in.
     pub fn absent(&mut self, host: usize) {
         self.nodes[host].standing = Standing::Absent;
-        match &mut self.plan {
-            Plan::Tree(tree) => tree.remove(host),
-            Plan::Mesh(helpers, seconds) => {
+        match &mut self.overlay {
+            Overlay::Tree(tree) => tree.remove(host),
+            Overlay::Mesh(helpers, seconds) => {
                 let here = |host: &usize| self.nodes[*host].standing != Standing::Absent;
                 let here: Vec<usize> = self.ground.receivers().iter().copied().filter(here).collect();
                 let shares = Shares::new(&self.ground.only(&here), self.layout.bytes());
                 (*helpers, *seconds) = (shares.assign(self.layout.count()), shares.seconds);
             }
-            Plan::Cornet(_) => {}
+            Overlay::Cornet(_) => {}
         }
     }
 
@@ -48,7 +48,7 @@ impl Conductor {
         self.avoided.retain(|&(child, parent)| child != host && parent != host);
         self.given.remove(&host);
         self.adopted.remove(&host);
-        if let Plan::Cornet(tracker) = &mut self.plan {
+        if let Overlay::Cornet(tracker) = &mut self.overlay {
             tracker.soon(host, now_s);
         }
         self.log.push(format!("{} joins after {now_s:.1} s", self.name(host)));
@@ -56,7 +56,7 @@ impl Conductor {
 
     /// Gives each late host of a tree a parent, as few as possible another than it had.
     pub(super) fn adopt(&mut self) {
-        if !matches!(self.plan, Plan::Tree(_)) {
+        if !matches!(self.overlay, Overlay::Tree(_)) {
             return;
         }
         let late = |host: &usize| self.nodes[*host].late && self.nodes[*host].standing == Standing::Live;
@@ -114,7 +114,7 @@ impl Conductor {
 
     /// Parent and child of each edge of a tree, late ones too, whose child still lacks blocks.
     fn busy(&self) -> Vec<(usize, usize)> {
-        let Plan::Tree(tree) = &self.plan else {
+        let Overlay::Tree(tree) = &self.overlay else {
             return Vec::new();
         };
         let adopted = self.adopted.iter().map(|(&child, &parent)| (parent, child));
@@ -126,7 +126,7 @@ impl Conductor {
         matches!(self.nodes[host].standing, Standing::Expected | Standing::Live)
     }
 
-    /// What the plan leaves of the links from one host to another, in bit/s, while those that came in time still need it.
+    /// What the overlay leaves of the links from one host to another, in bit/s, while those that came in time still need it.
     fn spare(&self, m: usize, n: usize) -> f64 {
         let network = self.ground.network();
         let mut taken = BTreeMap::<usize, f64>::new();
@@ -137,13 +137,13 @@ impl Conductor {
                 });
             }
         };
-        match &self.plan {
-            Plan::Tree(_) => {
+        match &self.overlay {
+            Overlay::Tree(_) => {
                 for (&(parent, child), &bps) in &self.carries.1 {
                     take(parent, child, bps);
                 }
             }
-            Plan::Mesh(helpers, seconds) if *seconds > 0.0 => {
+            Overlay::Mesh(helpers, seconds) if *seconds > 0.0 => {
                 let mut passed = BTreeMap::<usize, u64>::new();
                 for (block, &helper) in helpers.iter().enumerate() {
                     *passed.entry(helper).or_default() += u64::from(self.layout.length(block as u32));
@@ -161,7 +161,7 @@ impl Conductor {
                     }
                 }
             }
-            Plan::Mesh(..) | Plan::Cornet(_) => {}
+            Overlay::Mesh(..) | Overlay::Cornet(_) => {}
         }
         let mut spare = f64::INFINITY;
         network.for_each_link(m, n, |link| {
@@ -183,7 +183,7 @@ impl Conductor {
         for feed in feeds {
             feed.pace_bps = if alone {
                 f64::INFINITY
-            } else if matches!(self.plan, Plan::Mesh(..)) {
+            } else if matches!(self.overlay, Overlay::Mesh(..)) {
                 feed.pace_bps.min(self.spare(feed.parent, host) / late as f64)
             } else {
                 self.spare(feed.parent, host)

@@ -80,7 +80,7 @@ impl Node {
 }
 
 #[derive(Clone, Debug)]
-enum Plan {
+enum Overlay {
     Tree(Tree),
     /// Who passes on each block, and what each host may send in all, in bit/s.
     Mesh(Vec<usize>, f64),
@@ -93,7 +93,7 @@ enum Plan {
 pub struct Conductor {
     ground: Ground,
     layout: Layout,
-    plan: Plan,
+    overlay: Overlay,
     nodes: Vec<Node>,
     given: BTreeMap<usize, Vec<Feed>>,
     /// By late host of a tree: who gives to it.
@@ -127,13 +127,13 @@ impl Conductor {
     ) -> Self {
         let bytes = layout.bytes();
         let ground_hosts = ground.network().hosts().len();
-        let plan = if mechanism.is_cornet() {
-            Plan::Cornet(Tracker::new(partitions, ground_hosts))
+        let overlay = if mechanism.is_cornet() {
+            Overlay::Cornet(Tracker::new(partitions, ground_hosts))
         } else if let Some(shape) = mechanism.shape() {
-            Plan::Tree(Tree::new(shape, &ground, bytes, piece_bytes))
+            Overlay::Tree(Tree::new(shape, &ground, bytes, piece_bytes))
         } else {
             let shares = Shares::new(&ground, bytes);
-            Plan::Mesh(shares.assign(layout.count()), shares.seconds)
+            Overlay::Mesh(shares.assign(layout.count()), shares.seconds)
         };
         let node = Node {
             standing: Standing::Expected,
@@ -154,7 +154,7 @@ impl Conductor {
         Self {
             ground,
             layout,
-            plan,
+            overlay,
             nodes,
             given: BTreeMap::new(),
             adopted: BTreeMap::new(),
@@ -170,11 +170,11 @@ impl Conductor {
         }
     }
 
-    /// Who gives to whom as the plan stands: parent and child. Of a mesh, none.
+    /// Who gives to whom as the overlay stands: parent and child. Of a mesh, none.
     pub fn edges(&self) -> Vec<(usize, usize)> {
-        match &self.plan {
-            Plan::Tree(tree) => tree.edges().collect(),
-            Plan::Mesh(..) | Plan::Cornet(..) => Vec::new(),
+        match &self.overlay {
+            Overlay::Tree(tree) => tree.edges().collect(),
+            Overlay::Mesh(..) | Overlay::Cornet(..) => Vec::new(),
         }
     }
 
@@ -254,7 +254,7 @@ impl Conductor {
     pub fn opened(&mut self, host: usize, have: Blocks, bytes: u64, now_s: f64) {
         if self.nodes[host].standing == Standing::Expected {
             self.nodes[host].standing = Standing::Live;
-            if let Plan::Tree(tree) = &mut self.plan
+            if let Overlay::Tree(tree) = &mut self.overlay
                 && !self.nodes[host].late
             {
                 tree.join(host);
@@ -338,11 +338,11 @@ impl Conductor {
         );
         self.log.push(text);
         if self.nodes[child].late {
-            if matches!(self.plan, Plan::Tree(_)) && self.foster(child).is_none() {
+            if matches!(self.overlay, Overlay::Tree(_)) && self.foster(child).is_none() {
                 let why = format!("nobody is left whom it could have it from: {why}");
                 self.lost(child, &why, now_s);
             }
-        } else if let Plan::Tree(tree) = &mut self.plan {
+        } else if let Overlay::Tree(tree) = &mut self.overlay {
             let moved = parent != tree.order()[0] && tree.demote(parent, &self.avoided);
             if !moved && !tree.demote(child, &self.avoided) {
                 let why = format!("nobody is left whom it could have it from: {why}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::blocks::Blocks;
-use super::{Conductor, Plan, Standing};
+use super::{Conductor, Overlay, Standing};
 
 /// A host to which nothing comes for so long, though its parent has more, is cut off from it.
 const STALL_S: f64 = 2.0;
@@ -27,7 +27,7 @@ impl Conductor {
             if self.nodes[host].standing != Standing::Live {
                 continue;
             }
-            if matches!(self.plan, Plan::Cornet(_)) && now_s - self.nodes[host].grew_s > ALONE_S {
+            if matches!(self.overlay, Overlay::Cornet(_)) && now_s - self.nodes[host].grew_s > ALONE_S {
                 self.lost(host, &format!("no peer gave it anything for {ALONE_S} s"), now_s);
                 continue;
             }
@@ -60,12 +60,12 @@ impl Conductor {
     /// Goes on without a host's help.
     pub(super) fn without(&mut self, host: usize, now_s: f64) {
         self.settled_s = now_s;
-        match &mut self.plan {
+        match &mut self.overlay {
             // Who takes the root's place depends on what the others have.
-            Plan::Tree(tree) if tree.order()[0] == host => {}
-            Plan::Tree(tree) => tree.remove(host),
-            Plan::Mesh(..) => self.reassign(host),
-            Plan::Cornet(_) => {}
+            Overlay::Tree(tree) if tree.order()[0] == host => {}
+            Overlay::Tree(tree) => tree.remove(host),
+            Overlay::Mesh(..) => self.reassign(host),
+            Overlay::Cornet(_) => {}
         }
     }
 
@@ -79,7 +79,7 @@ impl Conductor {
                 && !self.avoided.contains(&(other, source))
         };
         let live: Vec<usize> = self.ground.receivers().iter().copied().filter(able).collect();
-        let Plan::Mesh(helpers, seconds) = &mut self.plan else {
+        let Overlay::Mesh(helpers, seconds) = &mut self.overlay else {
             return;
         };
         if !helpers.contains(&host) {
@@ -133,7 +133,7 @@ impl Conductor {
             }
             return;
         }
-        let Plan::Tree(tree) = &mut self.plan else {
+        let Overlay::Tree(tree) = &mut self.overlay else {
             return;
         };
         let root = tree.order()[0];
@@ -152,7 +152,7 @@ impl Conductor {
                     .max_by_key(|&host| self.nodes[host].have.len())
                     .unwrap_or(source)
             };
-            self.plan = Plan::Mesh((0..count).map(holder).collect(), 0.0);
+            self.overlay = Overlay::Mesh((0..count).map(holder).collect(), 0.0);
         }
         self.settled_s = now_s;
         let text = format!("goes on without {}: the others have it all among them", self.name(root));
@@ -161,7 +161,7 @@ impl Conductor {
 
     /// Puts a host that holds others up where nobody depends on it.
     fn demote_slow(&mut self, now_s: f64) {
-        let Plan::Tree(tree) = &self.plan else { return };
+        let Overlay::Tree(tree) = &self.overlay else { return };
         let root = tree.order()[0];
         for (parent, child) in tree.edges().collect::<Vec<_>>() {
             let (above, below) = (&self.nodes[parent], &self.nodes[child]);
@@ -201,7 +201,7 @@ impl Conductor {
             let mut changed = tree.clone();
             self.nodes[slow].demoted = true;
             if changed.demote(slow, &self.avoided) && changed != *tree {
-                self.plan = Plan::Tree(changed);
+                self.overlay = Overlay::Tree(changed);
                 self.log.push(text);
                 self.settled_s = now_s;
                 for node in &mut self.nodes {

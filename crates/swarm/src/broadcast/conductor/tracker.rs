@@ -4,7 +4,7 @@
 
 use super::super::blocks::Blocks;
 use super::super::cornet::{ANSWER, POLL_S, Round, Tracker};
-use super::{Conductor, Plan, Standing};
+use super::{Conductor, Overlay, Standing};
 
 /// Of a receiver's peers, so many may be of another partition.
 const OUTSIDE: usize = 2;
@@ -16,7 +16,7 @@ const SOONER: f64 = 4.0;
 impl Conductor {
     /// The tracker's answers that are due: hosts, and some random peers of each with what they have.
     pub fn answers(&mut self, now_s: f64) -> Vec<(usize, Vec<(usize, Blocks)>)> {
-        let Plan::Cornet(tracker) = &mut self.plan else {
+        let Overlay::Cornet(tracker) = &mut self.overlay else {
             return Vec::new();
         };
         let mut tracker = std::mem::take(tracker);
@@ -43,7 +43,7 @@ impl Conductor {
                     pause_s / SOONER
                 };
         }
-        self.plan = Plan::Cornet(tracker);
+        self.overlay = Overlay::Cornet(tracker);
         answers
     }
 

@@ -51,7 +51,7 @@ pub struct Tenant {
 
 /// All that an agent must know to keep its part.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct Duty {
     /// The agent's own host, or a container there.
     pub own: Hose,
     /// Where the container is; `None` for the host itself.
@@ -72,8 +72,8 @@ pub struct Plan {
     pub key: [u8; 32],
 }
 
-impl Plan {
-    /// Checks a request: the plans of the host, if it has guarantees, and of its containers.
+impl Duty {
+    /// Checks a request: the duties of the host, if it has guarantees, and of its containers.
     ///
     /// # Errors
     /// Text that names what makes no sense.
@@ -84,12 +84,12 @@ impl Plan {
             .inside
             .iter()
             .map(|each| Self::new(request, &each.name, Some(inside(each)?)));
-        let plans: Vec<Self> = own.into_iter().chain(inside).collect::<Result<_, _>>()?;
-        let names: HashSet<_> = plans.iter().map(|plan| &plan.own.name).collect();
-        match plans.len() {
+        let duties: Vec<Self> = own.into_iter().chain(inside).collect::<Result<_, _>>()?;
+        let names: HashSet<_> = duties.iter().map(|duty| &duty.own.name).collect();
+        match duties.len() {
             0 => Err("self: neither the host nor a container has a guarantee".into()),
             all if names.len() < all => Err("inside: a container appears twice".into()),
-            _ => Ok(plans),
+            _ => Ok(duties),
         }
     }
 
@@ -270,7 +270,7 @@ mod tests {
     fn refused(change: impl FnOnce(&mut GuardRequest)) -> String {
         let mut request = request();
         change(&mut request);
-        Plan::all(&request).unwrap_err()
+        Duty::all(&request).unwrap_err()
     }
 
     #[test]
@@ -293,9 +293,9 @@ mod tests {
 
     #[test]
     fn a_fixed_rate_fits_both_hoses() {
-        let plan = Plan::all(&request()).unwrap().remove(0);
-        let target = &plan.peers[&IpAddr::from([10, 0, 0, 2])];
-        assert!((plan.fixed_bps(target) - 15e6).abs() < 1.0);
+        let duty = Duty::all(&request()).unwrap().remove(0);
+        let target = &duty.peers[&IpAddr::from([10, 0, 0, 2])];
+        assert!((duty.fixed_bps(target) - 15e6).abs() < 1.0);
     }
 
     #[test]
@@ -304,10 +304,10 @@ mod tests {
         request.self_.clear();
         request.inside = vec![container("b", "veth0", ""), container("c", "", "pod/c")];
         request.tenants = vec![tenant(&["c", "a"])];
-        let plans = Plan::all(&request).unwrap();
-        assert_eq!(plans[0].inside, Some(Inside::Device("veth0".into())));
-        assert_eq!((plans[0].own.name.as_str(), &plans[0].tenant), ("b", &None));
-        let tenant = plans[1].tenant.as_ref().unwrap();
+        let duties = Duty::all(&request).unwrap();
+        assert_eq!(duties[0].inside, Some(Inside::Device("veth0".into())));
+        assert_eq!((duties[0].own.name.as_str(), &duties[0].tenant), ("b", &None));
+        let tenant = duties[1].tenant.as_ref().unwrap();
         assert_eq!(tenant.hosts, [IpAddr::from([10, 0, 0, 3]), IpAddr::from([10, 0, 0, 1])]);
         assert_eq!((tenant.egress_bps, tenant.ingress_bps), (Some(100e6), None));
     }

@@ -253,7 +253,7 @@ impl Incoming {
 
 /// Another host.
 #[derive(Debug, Default)]
-pub(super) struct Pair {
+pub(super) struct Peer {
     pub(super) out: Outgoing,
     pub(super) incoming: Incoming,
     /// Of its last word.
@@ -265,7 +265,7 @@ pub(super) struct Pair {
     told: [Option<Offer>; 2],
 }
 
-impl Pair {
+impl Peer {
     /// Of what it said last.
     pub(super) fn epoch(&self) -> u32 {
         (self.number >> 32) as u32

@@ -4,7 +4,7 @@ use crate::error::TreeError;
 
 /// What goes from the root to the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Task {
+pub struct TreeOperation {
     /// What each host is to have in the end, in bytes: the message of a broadcast, one block of a scatter.
     pub bytes: f64,
     /// Equal pieces, each sent on as soon as it is there; at least 1.
@@ -13,7 +13,7 @@ pub struct Task {
     pub scatter: bool,
 }
 
-impl Task {
+impl TreeOperation {
     pub(crate) fn check(self) -> Result<Self, TreeError> {
         let fine = self.bytes.is_finite() && self.bytes >= 0.0;
         let segments = self.segments.max(1);

@@ -1,0 +1,125 @@
+"""What a dry run says beside what the run then does: bytes and seconds, with shared links, experiments and budgets.
+
+    make bench-dry-run [ARGS="[CASE ...] --seed 1"]
+
+Each cloud is measured once without knowledge, and modelled; then again by each method with that Network. What nothing is
+known of is taken for 1 Gbit/s, so the first line of a cloud is no fair comparison where its hosts are slower.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from benches.machine import machine
+
+from gavotte import lab
+from gavotte.formats.history import History
+from gavotte.formats.inventory import Inventory, read_inventory
+from gavotte.formats.network import Network
+from gavotte.formats.topology import FORMAT, Topology
+from gavotte.measure import METHODS, CostLimits, measure, plan_measurement
+from gavotte.measure.methods import Method, bulk, choreo
+from gavotte.measure.sharing import cost_of_sharing, foreseen, learn_sharing
+from gavotte.model import model
+
+NEAR = 0.2
+"""The goal: by how much the two may differ."""
+
+CLOUDS: dict[str, tuple[int, int, str, str | None]] = {
+    "flat3": (3, 1, "20mbit", None),
+    "flat6": (6, 1, "200mbit", None),
+    "racks8": (8, 2, "100mbit", "200mbit"),
+    "racks12": (12, 3, "100mbit", "200mbit"),
+}
+"""Hosts, racks, what a host sends, and what a rack does."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One comparison.
+
+    Attributes:
+        what: cloud and options.
+        said: bytes and seconds of the dry run.
+        did: the same of the run.
+    """
+
+    what: str
+    said: tuple[float, float]
+    did: tuple[float, float]
+
+    def __str__(self) -> str:
+        off = [said / did - 1 for said, did in zip(self.said, self.did, strict=True)]
+        far = "" if max(map(abs, off)) < NEAR else "  FAR"
+        size = f"{self.said[0] / 1e6:>8.1f} {self.did[0] / 1e6:>8.1f} {100 * off[0]:>+5.0f} %"
+        return f"{self.what:<52} {size} {self.said[1]:>8.2f} {self.did[1]:>8.2f} {100 * off[1]:>+5.0f} %{far}"
+
+
+def cloud_of(name: str) -> Topology:
+    """One of `CLOUDS`."""
+    hosts, racks, egress, up = CLOUDS[name]
+    switches = [{"name": "core"}, *({"name": f"rack{i}", "parent": "core", "up": up} for i in range(racks) if up)]
+    where = [f"rack{i % racks}" if up else "core" for i in range(hosts)]
+    own = [{"name": f"vm{i}", "switch": switch, "egress": egress} for i, switch in enumerate(where)]
+    return Topology.model_validate({"format": FORMAT, "switch": switches, "host": own})
+
+
+def measured(
+    inventory: Inventory, method: str | Method, seed: int, known: Network | None, **options: object
+) -> tuple[Line, History]:
+    """One measurement beside its plan."""
+    limits = options.get("limits")
+    asked = {key: value for key, value in options.items() if key != "limits"}
+    plan = plan_measurement(inventory.names, method, seed=seed, known=known, **asked)  # type: ignore[arg-type]
+    cost = plan.cost()
+    found = measure(inventory, method=method, seed=seed, known=known, **options)  # type: ignore[arg-type]
+    what = f"{plan.method.name}{' --network' * (known is not None)}"
+    what += "".join(f" --{key} {value}" for key, value in asked.items()) + " --budget" * (limits is not None)
+    return Line(what, (cost.bytes, cost.seconds), (found.bytes_sent, found.seconds)), found.history
+
+
+def experiments(inventory: Inventory, history: History, seed: int, known: Network | None) -> Line:
+    """The experiments after one measurement."""
+    cost = cost_of_sharing(foreseen(inventory.names, known, method=history.method), seed=seed, known=known)
+    _, found = learn_sharing(inventory, history, seed=seed)
+    what = f"{history.method}{' --network' * (known is not None)}, --sharing"
+    return Line(what, (cost.bytes, cost.seconds), (found.bytes_sent, found.seconds))
+
+
+def lines(name: str, seed: int) -> Iterator[Line]:
+    """All comparisons on one cloud."""
+    with lab.session(cloud_of(name), source="bench-dry-run") as session:
+        inventory = read_inventory(session.hosts_file)
+        first, history = measured(inventory, "train", seed, None)
+        yield first
+        yield experiments(inventory, history, seed, None)
+        known = model(learn_sharing(inventory, history, seed=seed)[0])
+        yield (line := measured(inventory, "train", seed, known)[0])
+        yield measured(inventory, "train", seed, known, count=3)[0]
+        yield measured(inventory, "train", seed, known, limits=CostLimits(bytes=int(1.1 * line.said[0])))[0]
+        yield experiments(inventory, history, seed, known)
+        yield measured(inventory, choreo(), seed, known)[0]
+        yield measured(inventory, bulk(seconds=0.5), seed, known)[0]
+        yield experiments(inventory, replace(history, method="bulk"), seed, known)
+        yield measured(inventory, METHODS["pingpong"], seed, known)[0]
+
+
+def main() -> None:
+    """Prints a line a comparison."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("clouds", nargs="*", choices=[[], *CLOUDS], default=[])
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    print(f"machine: {machine()}\nseed: {asked.seed}\ngoal: both within {100 * NEAR:.0f} %")
+    print(f"{'':<52} {'MB said':>8} {'did':>8} {'off':>7} {'s said':>8} {'did':>8} {'off':>7}")
+    for name in asked.clouds or CLOUDS:
+        hosts, racks, egress, up = CLOUDS[name]
+        print(f"{name}: {hosts} hosts that send {egress}{f' in {racks} racks that send {up}' * bool(up)}")
+        for line in lines(name, asked.seed):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

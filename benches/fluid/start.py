@@ -1,0 +1,70 @@
+"""What a command costs before it does anything: CPU time of `gavotte simulate` on two hosts and one flow.
+
+    python -m benches.fluid start [--runs 12]
+
+The least of the runs, since whatever else the machine does only adds. Beside it Python alone, and Python with numpy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from benches.machine import machine
+
+GOAL_S = 0.3
+
+TOPOLOGY = """format = "gavotte/topology/1"
+[[switch]]
+name = "core"
+[[host]]
+name = "a"
+switch = "core"
+rate = "8mbit"
+[[host]]
+name = "b"
+switch = "core"
+rate = "8mbit"
+"""
+FLOWS = "id,source,target,bytes,start_s\n0,a,b,1000000,0\n"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Prints a row a command."""
+    parser = argparse.ArgumentParser(prog="bench-fluid start")
+    parser.add_argument("--runs", type=int, default=12)
+    options = parser.parse_args(arguments)
+    gavotte = str(Path(sys.executable).with_name("gavotte"))
+    commands = {
+        "python": [sys.executable, "-c", "pass"],
+        "python with numpy": [sys.executable, "-c", "import numpy"],
+        "simulate": [gavotte, "simulate", "t.topology.toml", "f.csv"],
+        "simulate --json": [gavotte, "simulate", "t.topology.toml", "f.csv", "--json"],
+    }
+    spent: dict[str, list[float]] = {told: [] for told in commands}
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "t.topology.toml").write_text(TOPOLOGY)
+        Path(folder, "f.csv").write_text(FLOWS)
+        for run in range(-1, options.runs):
+            for told, words in commands.items():
+                cpu_s = _cpu_s(words, folder)
+                if run >= 0:  # the first one also writes bytecode
+                    spent[told].append(cpu_s)
+    print(f"{machine()}\nCPU seconds of whole processes, {options.runs} runs in turn; goal {GOAL_S} s\n")
+    print(f"{'command':<20} {'least':>7} {'median':>7}")
+    for told, values in spent.items():
+        print(f"{told:<20} {min(values):>7.3f} {np.median(values):>7.3f}")
+
+
+def _cpu_s(words: Sequence[str], folder: str) -> float:
+    """CPU seconds of a command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

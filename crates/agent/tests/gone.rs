@@ -1,0 +1,83 @@
+//! What an agent says of a peer that has gone. Nothing here depends on how fast it goes.
+
+mod support;
+
+use gavotte_agent::contract::agents::{Failure, LookRequest, Transfer};
+use support::{Agent, Part, RUN, enrol, measure, replay, start, three, train, transfer};
+use tonic::{Code, Status};
+
+async fn look(agent: &Agent, peers: &[&str]) -> Result<Vec<String>, Status> {
+    let request = LookRequest {
+        run_id: RUN.into(),
+        peers: peers.iter().map(|peer| (*peer).to_owned()).collect(),
+    };
+    let mut taken = agent.client.clone().look(request).await?.into_inner().taken;
+    taken.sort();
+    Ok(taken)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_tells_who_takes_connections() {
+    let [a, b, c] = three().await;
+    let agents = [a, b, c];
+    enrol(&agents).await;
+    let [a, b, c] = agents;
+    assert_eq!(look(&b, &["a", "c"]).await.unwrap(), ["a", "c"]);
+    assert_eq!(look(&b, &["z"]).await.unwrap_err().code(), Code::InvalidArgument);
+    a.stop().await;
+    assert_eq!(look(&b, &["a", "c"]).await.unwrap(), ["c"]);
+    drop(c);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_round_does_not_wait_for_a_source_that_has_gone() {
+    let agents = three().await;
+    enrol(&agents).await;
+    let [a, b, c] = agents;
+    a.stop().await;
+    let (from_b, from_c) = tokio::join!(
+        measure(
+            &b,
+            Part {
+                probes: vec![(1, "c", train())],
+                receives: vec![(0, "a")],
+                // Far longer than the test may take.
+                wait_s: 600.0,
+            }
+        ),
+        measure(
+            &c,
+            Part {
+                receives: vec![(1, "b")],
+                wait_s: 600.0,
+                ..Part::default()
+            }
+        ),
+    );
+    let replies = from_b.unwrap();
+    assert_eq!(from_c.unwrap(), []);
+    let told: Vec<_> = replies
+        .iter()
+        .map(|reply| (reply.round, reply.peer.as_str(), reply.awaited, reply.failure()))
+        .collect();
+    assert_eq!(
+        told,
+        [(0, "a", true, Failure::Vanished), (1, "c", false, Failure::Unspecified)]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_counts_a_transfer_in_bins() {
+    let agents = three().await;
+    enrol(&agents).await;
+    let [a, _, _] = &agents;
+    let binned = Transfer {
+        bin_s: 0.001,
+        ..transfer(0, "b", 5_000_000)
+    };
+    let replaying = replay(a, "bins", vec![binned, transfer(1, "c", 1_000)]).await.unwrap();
+    start(a, "bins").await.unwrap();
+    let done = replaying.done().await;
+    assert_eq!(done[0].bin_bytes.iter().sum::<u64>(), 5_000_000);
+    assert!(done[1].bin_bytes.is_empty());
+}

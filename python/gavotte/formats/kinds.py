@@ -1,0 +1,76 @@
+"""What a file is, told by its first bytes, so that one of another kind is refused by name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gavotte.errors import FormatError
+
+FORMAT = re.compile(r"""^["{\s]*format["\s]*[=:]\s*["'](gavotte/[a-z]+/[0-9]+)["']""", re.MULTILINE)
+"""The `format` key of a noun where it stands in a file, in TOML or JSON."""
+
+_TABLE = re.compile(r"^(?=[^\n]*\b(source|src)\b)(?=[^\n]*\bbytes\b)[a-z_, ]+$", re.MULTILINE)
+"""The first line of a table of who sends how much."""
+
+_TABLES = {"flows": "a list of flows", "bytes": "a table of bytes", "trace": "a coflow trace"}
+_OTHERS = {"hosts": "an Inventory", "capture": "a capture of packets", "mpip": "an mpiP report"}
+
+_MAGIC = {
+    b"PK\x03\x04": "history",
+    b"\xd4\xc3\xb2\xa1": "capture",
+    b"\xa1\xb2\xc3\xd4": "capture",
+    b"\x4d\x3c\xb2\xa1": "capture",
+    b"\xa1\xb2\x3c\x4d": "capture",
+    b"\x0a\x0d\x0d\x0a": "capture",
+    b"@ mpiP": "mpip",
+}
+"""How an `.npz` archive begins, a pcap file of either byte order in microseconds and nanoseconds, and pcapng."""
+
+HEAD_BYTES = 4096
+"""So much of a file tells what it is."""
+
+
+def kind_of(head: bytes) -> str:
+    """What a file is by its first `HEAD_BYTES`: a noun by its format's word, another kind, or empty = unknown."""
+    for magic, kind in _MAGIC.items():
+        if head.startswith(magic):
+            return kind
+    text = head.decode("utf-8", "replace")
+    if noun := FORMAT.search(text):
+        return noun[1].split("/")[1]
+    if (table := _TABLE.search(text)) and not text[: table.start()].strip():
+        columns = re.findall(r"\w+", table[0])
+        return "trace" if "coflow" in columns else "flows" if "start_s" in columns else "bytes"
+    return ""
+
+
+def check_kind(path: str | Path, wanted: str) -> None:
+    """Refuses a file that is visibly of another kind; one that cannot be read is left to its reader.
+
+    Args:
+        path: the file. Of a pipe, nothing is taken.
+        wanted: the noun by its format's word, as `history`, or `flows`, `bytes`, `trace`, `mpip`.
+
+    Raises:
+        FormatError: naming what it is and what is wanted.
+    """
+    try:
+        if not Path(path).is_file():
+            return
+        with Path(path).open("rb") as stream:
+            found = kind_of(stream.read(HEAD_BYTES))
+    except (OSError, ValueError):
+        return
+    # A table's columns may stand in any order and among others: its reader names one that is missing.
+    if found in ("", wanted) or (found in _TABLES and wanted in _TABLES):
+        return
+    raise FormatError(str(path), "", f"is {named(found)}", f"use {named(wanted)}")
+
+
+def named(kind: str) -> str:
+    """A kind with its article: a noun by its format's word, where `hosts` is an Inventory, or what is no noun."""
+    if told := _TABLES.get(kind) or _OTHERS.get(kind):
+        return told
+    noun = kind.capitalize()
+    return f"{'an' if noun[0] in 'AEIOU' else 'a'} {noun}"

@@ -1,0 +1,114 @@
+"""Plays the experiments beforehand, on what is known of a network: what they will send, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gavotte import _core
+from gavotte.formats.history import Floats
+from gavotte.formats.network import FORMAT, Host, Network
+from gavotte.measure.methods import TRAIN_FILL_BYTES
+from gavotte.measure.sharing.carrier import BIN_S, TRAIN_PAUSE_S, hold_of_transfers, hold_of_ways
+from gavotte.measure.sharing.overlap import Series
+from gavotte.measure.sharing.trials import Way
+from gavotte.terms import Pair
+from gavotte.terms.goodput import GOODPUT_PER_UDP_PAYLOAD
+
+SETUP_S = 0.04
+"""Of one round: a call to each agent, connections, pings, the report. In labs of 3 to 12 hosts the experiments took so
+what was foretold, to 5 %."""
+
+LONGEST_S = 60.0
+
+
+@dataclass(frozen=True)
+class _Flows:
+    source: npt.NDArray[np.uint32]
+    target: npt.NDArray[np.uint32]
+    bytes: npt.NDArray[np.uint64]
+    start_s: Floats
+    weight: None = None
+    cap_bps: None = None
+    startup_s: None = None
+    label: None = None
+
+
+class PlayedCarrier:
+    """A `Carrier` that sends nothing: links give max-min fair shares.
+
+    Attributes:
+        bytes_sent: payload that hosts would have sent so far.
+        seconds: that it would have taken.
+    """
+
+    def __init__(self, network: Network, *, trains: bool) -> None:
+        """Has sent nothing yet.
+
+        Args:
+            network: what is known; pairs without a rate carry nothing.
+            trains: pairs without a common host would send trains, not TCP.
+        """
+        self.bytes_sent = 0
+        self.seconds = 0.0
+        self._platform = _core.Platform.network(_core.Network(network))
+        self._trains = trains
+        self._hold_s = hold_of_ways(trains=trains)
+
+    def carry(self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], way: Way) -> dict[Pair, Series]:
+        """See `Carrier`."""
+        pairs = [pair for group in groups for pair in group]
+        sizes = np.array([expect_bps[pair] / 8 for pair in pairs]) * hold_of_transfers(groups, expect_bps)
+        ends = np.array(pairs, dtype=np.uint32)
+        flows = _Flows(ends[:, 0].copy(), ends[:, 1].copy(), sizes.astype(np.uint64), np.zeros(len(pairs)))
+        rates = self._platform.rates(flows)
+        hold_s, pause_s = self._hold_s[way], 0.0
+        if way == "fan-out":
+            told = self._platform.simulate(flows, edges=None, phase=None, background=(), until_s=LONGEST_S, seed=0)
+            hold_s = float(np.nanmax(told.finish_s, initial=0.0))
+            self.bytes_sent += int(sizes.sum())
+        elif way == "disjoint" and self._trains:
+            pause_s = TRAIN_PAUSE_S
+            self.bytes_sent += int(rates.sum() / GOODPUT_PER_UDP_PAYLOAD / 8 * hold_s) + len(pairs) * TRAIN_FILL_BYTES
+        else:
+            self.bytes_sent += int(rates.sum() / 8 * hold_s)
+        self.seconds += SETUP_S + pause_s + hold_s
+        bins = max(2, round(hold_s / BIN_S))
+        return {
+            pair: Series(0.0, BIN_S, np.full(bins, float(rate) * BIN_S))
+            for pair, rate in zip(pairs, rates, strict=True)
+        }
+
+    def gone(self) -> Set[int]:
+        """See `Carrier`."""
+        return frozenset()
+
+
+def network_of(names: Sequence[str], rate: Floats, known: Network | None) -> Network:
+    """What experiments will meet, as far as can be told.
+
+    Args:
+        names: hosts in matrix order.
+        rate: (N, N) bit/s of each pair alone; NaN = unknown.
+        known: an earlier Network, for caps and groups; None = each host sends as much as it does on its fastest path,
+            as in most clouds.
+    """
+    told = {} if known is None else {host.name: host for host in known.hosts}
+    hosts = []
+    for name, row in zip(names, rate, strict=True):
+        fastest = row[np.isfinite(row)].max(initial=0.0)
+        usual = Host(name=name, egress_bps=fastest or None) if known is None else Host(name=name)
+        hosts.append(told.get(name, usual))
+    here = set(names)
+    groups = [] if known is None else known.groups
+    groups = [group.model_copy(update={"members": [m for m in group.members if m in here]}) for group in groups]
+    return Network(
+        format=FORMAT,
+        hosts=hosts,
+        rate_bps=[[float(bps) if bps >= 1 else None for bps in row] for row in rate],
+        groups=groups,
+        sharing="hose" if known is None else known.sharing,
+    ).cautious()

@@ -1,0 +1,78 @@
+"""Networks of so many hosts that no matrix of them fits: only some are looked at, or a line says why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests import builders
+
+from gavotte.collective import plan
+from gavotte.collective.ranks import MOST_RANKS
+from gavotte.errors import GavotteError
+from gavotte.formats.network import Network
+from gavotte.mapping import map_tasks
+from gavotte.mapping.mapping import MOST_HOSTS
+from gavotte.place import PlacementLimits, place
+from gavotte.report import Outcome, report
+from gavotte.report.page import DRAWN
+
+MANY = MOST_HOSTS + 1000
+APP = builders.app("sort", ("a", "b", 10_000_000), ("b", "c", 5_000_000), ("c", "a", 1000))
+
+
+def free(size: int, *, racks: int = 4, **fields: object) -> Network:
+    """Without any matrix: every fifth host is fast, racks take turns."""
+    hosts = [{"name": f"v{m}", "egress_bps": 1e8 if m % 5 else 1e9} for m in range(size)]
+    groups = [
+        {"name": f"rack{r}", "members": [f"v{m}" for m in range(r, size, racks)], "up_bps": 3e8} for r in range(racks)
+    ]
+    whole = {"format": "gavotte/network/1", "hosts": hosts, "groups": groups, "sharing": "groups", "rate_bps": []}
+    return Network.model_validate(whole | fields)
+
+
+def test_a_collective_is_of_its_ranks_not_of_all_hosts() -> None:
+    ranks = ["v5", "v1", "v5", "v12", "v20"]
+    few, many = (plan(free(size), "allreduce", size_bytes=1 << 20, ranks=ranks) for size in (40, MANY))
+    assert few == many
+    with pytest.raises(
+        GavotteError, match=f"{MANY} ranks are more than the {MOST_RANKS} that trees are made for; name"
+    ):
+        plan(free(MANY), "broadcast", size_bytes=1 << 20)
+
+
+def test_a_mapping_looks_at_some_hosts_of_each_kind() -> None:
+    few, many = (map_tasks(free(size), APP) for size in (MOST_HOSTS // 16, MANY))
+    assert many.completion_s == few.completion_s
+    assert many.assignment == few.assignment
+    unlike = [host.model_copy(update={"cpus": 1.0 + m}) for m, host in enumerate(free(MANY).hosts)]
+    with pytest.raises(GavotteError, match=f"{MANY} hosts that differ are more than the {MOST_HOSTS}"):
+        map_tasks(free(MANY).model_copy(update={"hosts": unlike}), APP)
+
+
+def test_a_report_shows_some_of_many_hosts_and_says_so(tmp_path: Path) -> None:
+    placed = builders.placement({"a": "v7", "b": "v8", "c": f"v{MANY - 2}"}, "sort")
+    report(tmp_path / "r.html", free(MANY), apps=[APP], outcomes=[Outcome(placed)])
+    text = (tmp_path / "r.html").read_text()
+    assert f"{DRAWN} of the {MANY} hosts are shown, those with tasks and others evenly chosen" in text
+    assert "none has a rate of its own" in text
+    assert text.count("<tr><td>v") == DRAWN + 3
+    assert all(f"<tr><td>{name}</td>" in text for name in ("v7", "v8", f"v{MANY - 2}"))
+    assert f"and {-(-MANY // 4) - 8} more" in text
+    small = builders.network(3, 1e8)
+    report(tmp_path / "s.html", small)
+    assert "are shown" not in (tmp_path / "s.html").read_text()
+
+
+def test_pairs_of_some_of_many_hosts_are_drawn(tmp_path: Path) -> None:
+    report(tmp_path / "r.html", builders.network(DRAWN + 5, 1e8))
+    text = (tmp_path / "r.html").read_text()
+    assert f"{DRAWN * (DRAWN - 1)} of {DRAWN * (DRAWN - 1)} known, 0 doubtful among the hosts shown" in text
+
+
+def test_prices_of_too_many_hosts_are_refused() -> None:
+    with pytest.raises(
+        GavotteError, match="8193 hosts are more than the 8192 whose prices are compared; leave hosts out"
+    ):
+        place(free(8193), [APP], "greedy", limits=PlacementLimits(max_price_usd=1.0))
+    assert place(free(40), [APP], "greedy", limits=PlacementLimits(max_price_usd=1.0)).completion_s > 0

@@ -1,0 +1,84 @@
+"""Tables without rich, which loads for longer than many a verb runs, are the same to the letter."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
+
+from gavotte.cli import entry, output
+
+CELLS = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12)
+TABLES = st.integers(1, 4).flatmap(
+    lambda width: st.tuples(
+        st.lists(st.from_regex(r"[a-z][a-z ]{0,10}", fullmatch=True), min_size=width, max_size=width, unique=True),
+        st.lists(st.lists(CELLS, min_size=width, max_size=width), max_size=5),
+    )
+)
+
+
+def printed(columns: list[str], rows: list[list[str]], words: list[str], *, plain: bool) -> str:
+    """The table, by rich unless `plain`."""
+    output.stdout.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        stream = io.StringIO()
+        patch.setattr(sys, "stdout", stream)
+        patch.delenv("FORCE_COLOR", raising=False)
+        patch.delenv("TTY_COMPATIBLE", raising=False)
+        if plain:
+            assert output._is_plain(columns, rows)
+        else:
+            patch.setattr(output, "_is_plain", lambda *_: False)
+        output.emit_table(columns, rows, words=words)
+    output.stdout.cache_clear()
+    return stream.getvalue()
+
+
+@given(TABLES, st.data())
+@examples(60)
+def test_plain_tables_are_those_of_rich(table: tuple[list[str], list[list[str]]], data: st.DataObject) -> None:
+    columns, rows = table
+    words = data.draw(st.lists(st.sampled_from(columns), unique=True))
+    assert printed(columns, rows, words, plain=True) == printed(columns, rows, words, plain=False)
+
+
+@pytest.mark.parametrize("cell", ["ä", "漢", "a\tb", "two\nlines", "\x1b[1m", "x" * output.PIPE_WIDTH])
+def test_what_rich_would_change_is_left_to_it(cell: str) -> None:
+    assert not output._is_plain(["name"], [[cell]])
+
+
+def test_a_simulation_starts_slim(tmp_path: Path) -> None:
+    """Without rich, and with one thread for linear algebra, unless users say otherwise."""
+    hosts = "".join(f'[[host]]\nname = "{name}"\nswitch = "core"\nrate = "8mbit"\n' for name in "ab")
+    (tmp_path / "t.topology.toml").write_text(f'format = "gavotte/topology/1"\n[[switch]]\nname = "core"\n{hosts}')
+    (tmp_path / "f.csv").write_text("id,source,target,bytes,start_s\n0,a,b,1000000,0\n")
+    script = (
+        "import atexit, os, sys\n"
+        "from gavotte.cli import main\n"
+        "known = lambda: print('rich' in sys.modules, *map(os.environ.get, NAMES))\n"
+        f"NAMES = {list(entry.SLIM)}\n"
+        "atexit.register(known)\n"
+        "main()\n"
+    )
+    own = {key: value for key, value in os.environ.items() if key not in {*entry.SLIM, "FORCE_COLOR"}}
+
+    def last_line(words: list[str], **more: str) -> str:
+        command = [sys.executable, "-c", script, *words]
+        done = subprocess.run(command, cwd=tmp_path, env=own | more, capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()[-1]
+
+    simulated = ["simulate", "t.topology.toml", "f.csv"]
+    assert last_line(simulated) == "False 1 __all__"
+    assert last_line(["-v", *simulated], OPENBLAS_NUM_THREADS="2") == "False 2 __all__"
+    assert last_line(["schema", "topology"]) == "False None None"
+
+
+def test_verbs_that_start_programs_change_nothing_for_them() -> None:
+    assert entry.NUMBERS.isdisjoint({"lab", "demo", "run", "watch", "campaign", "hosts", "profile", "shim", "measure"})
