@@ -28,6 +28,7 @@ __all__ = [
     "Network",
     "Platform",
     "Problem",
+    "Proven",
     "Ranks",
     "Simulated",
     "SocketWatch",
@@ -580,6 +581,8 @@ class Problem:
         limit_s: float,
         starts: Sequence[_Indices],
         watch: Callable[[float], object] | None = None,
+        *,
+        paced: bool = True,
     ) -> Found:
         """Searches from the placements of greedy and the baselines and from others on, and is never worse than any.
 
@@ -590,6 +593,7 @@ class Problem:
             limit_s: the clock stops it then; inf = never.
             starts: (J,) placements to start from; those that break a rule are left out.
             watch: told now and then what the best placement so far takes, in seconds.
+            paced: cool by the clock, so that the limit finds the search at its end; else the clock only ends it.
 
         Raises:
             InfeasibleError: when no start was found; a placement may still exist.
@@ -624,15 +628,23 @@ class Problem:
     def bound_s(self) -> float:
         """No assignment completes sooner than this many seconds; `inf` if a task fits on no host."""
 
-    def flows_bound_s(self, work: int, limit_s: float) -> float:
+    def flows_bound_s(self, work: int, limit_s: float, watch: Callable[[float], object] | None = None) -> Proven:
         """The same from flows that no host can keep inside, for many tasks: at least `bound_s`.
 
         Args:
             work: transfers that are looked at, about a tenth of a microsecond each; decides how good the bound is.
             limit_s: the clock ends it then, with what is known; inf = never.
+            watch: told infinity now and then.
         """
 
-    def sets_bound_s(self, cap_s: float, rounds: int, work: int, limit_s: float) -> float:
+    def sets_bound_s(
+        self,
+        cap_s: float,
+        rounds: int,
+        work: int,
+        limit_s: float,
+        watch: Callable[[float], object] | None = None,
+    ) -> Proven:
         """The same from sets of tasks: at least `bound_s` and at most `cap_s`, the time of a known assignment.
 
         Args:
@@ -640,6 +652,7 @@ class Problem:
             rounds: the first tries `cap_s` itself, each further one halves what the bound may be short.
             work: sets times hosts that are looked at, which decides how good the bound is.
             limit_s: the clock ends it then, with what is known; inf = never.
+            watch: told `cap_s` now and then.
         """
 
 @final
@@ -697,6 +710,22 @@ class Found:
     @property
     def steps(self) -> int:
         """Proposals made."""
+
+@final
+class Proven:
+    """A bound, and what ended the work on it."""
+
+    @property
+    def seconds(self) -> float:
+        """No assignment completes sooner."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether clock or signal ended it, so that another run may prove more."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a signal ended it, or `watch` raised."""
 
 @final
 class LinkTime:

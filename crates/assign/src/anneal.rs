@@ -80,8 +80,9 @@ const WHOLE_HOSTS: f64 = 0.03;
 /// Most units that one move may take.
 const MOST_MOVED: usize = 64;
 
-/// Steps between two looks at whether to stop.
+/// Steps between two looks at whether to stop, where units exchange bytes with up to so many others.
 const PATIENCE: u64 = 1024;
+const MANY_PARTNERS: u64 = 64;
 
 /// Looks at whether to stop between two at which times a steep cost is measured by.
 const ANEW: u64 = 64;
@@ -223,6 +224,13 @@ impl<'a> Chain<'a> {
         steps
     }
 
+    /// Steps between two looks at whether to stop: each looks at all partners of a unit, which may be hundreds.
+    fn patience(&self) -> u64 {
+        let units = self.packing.units;
+        let partners = units.halves.iter().map(Vec::len).sum::<usize>() / units.len().max(1);
+        (PATIENCE * MANY_PARTNERS / MANY_PARTNERS.max(partners as u64)).max(1)
+    }
+
     fn cool(&mut self, run: Run, heat: Heat) -> u64 {
         let mut cost = self.loads.cost();
         let scale = match heat.power {
@@ -231,8 +239,9 @@ impl<'a> Chain<'a> {
             _ => 1.0,
         };
         let mut temperature = heat.start * scale;
+        let patience = self.patience();
         for step in 0..run.steps {
-            if step % PATIENCE == PATIENCE - 1 {
+            if step % patience == patience - 1 {
                 let over = (run.over)().max(step as f64 / run.steps as f64);
                 temperature = heat.start * scale * (heat.end / heat.start).powf(over);
                 if heat.power > 0 {
@@ -243,7 +252,7 @@ impl<'a> Chain<'a> {
                 if self.best_s <= run.target_s || over >= 1.0 {
                     return step;
                 }
-                if heat.power > 0 && step % (ANEW * PATIENCE) == PATIENCE - 1 {
+                if heat.power > 0 && step % (ANEW * patience) == patience - 1 {
                     self.loads.steepen(heat.power);
                     cost = self.loads.cost();
                 }

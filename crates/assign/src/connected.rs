@@ -5,11 +5,13 @@ use std::ops::ControlFlow;
 use crate::problem::Problem;
 use crate::units::Edge;
 
-/// Connected sets looked at, at most, before lighter edges are left out.
-const MOST_SEEN: usize = 100_000;
+/// Connected sets looked at, at most, before lighter edges are left out; and for so much work, one.
+const MOST_SEEN: u64 = 100_000;
+const FEWEST_SEEN: u64 = 10_000;
+const WORK_PER_SEEN: u64 = 400;
 
-/// Connected sets that may be used, at most.
-const MOST_KEPT: usize = 100_000;
+/// Connected sets between two looks at whether to stop.
+const PATIENCE: u64 = 256;
 
 /// A connected set of units.
 pub(crate) struct Set {
@@ -61,8 +63,10 @@ impl<'a> Graph<'a> {
         graph
     }
 
-    /// The connected sets of which `holds` is true; `None` if they are too many.
-    pub(crate) fn sets(&self, holds: &dyn Fn(&Set) -> bool) -> Option<Vec<Set>> {
+    /// The connected sets of which `holds` is true; `None` if they are too many for the `work`, or `over` before all are
+    /// known.
+    pub(crate) fn sets(&self, holds: &dyn Fn(&Set) -> bool, work: u64, over: &dyn Fn() -> bool) -> Option<Vec<Set>> {
+        let most = (work / WORK_PER_SEEN).clamp(FEWEST_SEEN, MOST_SEEN);
         let mut seen = 0;
         let mut sets = Vec::new();
         let whole = self.each_set(&mut |set| {
@@ -70,7 +74,8 @@ impl<'a> Graph<'a> {
             if holds(&set) {
                 sets.push(set);
             }
-            if seen > MOST_SEEN || sets.len() > MOST_KEPT {
+            let late = seen % PATIENCE == 0 && over();
+            if seen > most || late {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())

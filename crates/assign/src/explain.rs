@@ -40,13 +40,25 @@ impl Problem {
     /// `None` if nothing crosses a limited link, if no such move keeps all rules, or if `assignment` breaks one.
     /// Takes time in proportion to (tasks at the bottleneck) x (hosts + tasks).
     pub fn runner_up(&self, assignment: &Assignment) -> Option<RunnerUp> {
+        self.best_move(assignment, &Rates::new(self), &mut |_| true)
+    }
+
+    /// The same of as many moves as `more` lets it try, which is asked before each with what that looks at.
+    ///
+    /// A move looks at what each of its units exchanges with each other one.
+    pub(crate) fn best_move(
+        &self,
+        assignment: &Assignment,
+        rates: &Rates,
+        more: &mut dyn FnMut(u64) -> bool,
+    ) -> Option<RunnerUp> {
         let units = &self.units;
         let host_of = units.gather(assignment.hosts())?;
         let mut packing = Packing::of(self, units, &host_of)?;
-        let rates = Rates::new(self);
-        let mut loads = Loads::new(&rates, &packing);
+        let mut loads = Loads::new(rates, &packing);
+        let looks = |moves: &[(usize, usize)]| moves.iter().map(|&(unit, _)| 1 + units.halves[unit].len() as u64).sum();
         let mut best: Option<Tried> = None;
-        for unit in self.at_bottlenecks(assignment) {
+        'units: for unit in self.at_bottlenecks(assignment) {
             let from = host_of[unit];
             let relocations = (0..self.capacity.len()).map(|to| (None, to));
             let swaps = (0..units.len()).map(|other| (Some(other), host_of[other]));
@@ -55,6 +67,9 @@ impl Problem {
                     .into_iter()
                     .chain(other.map(|other| (other, from)))
                     .collect();
+                if !more(looks(&moves)) {
+                    break 'units;
+                }
                 if let Some((seconds, cost)) = try_moves(&mut packing, &mut loads, &moves, &host_of) {
                     let better = |best: &Tried| (seconds, cost) < (best.0, best.1);
                     if best.as_ref().is_none_or(better) {

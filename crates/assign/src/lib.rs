@@ -27,6 +27,7 @@ mod partial;
 mod parts;
 mod policies;
 mod policy;
+mod polish;
 mod problem;
 mod room;
 mod rules;

@@ -16,6 +16,9 @@ const MOST_SIZES: usize = 512;
 /// Shares of a byte more than fit count as fitting: rates are floating-point numbers.
 const SAME: f64 = 1e-9;
 
+/// Sets between two looks at whether to stop.
+const PATIENCE: usize = 256;
+
 /// Rounds of looking at what hosts can hold; each is a necessary condition, so any number will do.
 const ROUNDS: usize = 12;
 
@@ -37,7 +40,8 @@ pub(crate) struct Pairs<'a> {
 }
 
 impl<'a> Pairs<'a> {
-    pub(crate) fn new(problem: &'a Problem, edges: &[Edge], sets: &[Set]) -> Self {
+    /// `None` if `over` before all is known.
+    pub(crate) fn new(problem: &'a Problem, edges: &[Edge], sets: &[Set], over: &dyn Fn() -> bool) -> Option<Self> {
         let units = &problem.units;
         let count = units.members.len();
         let mut ends: [Vec<Vec<(usize, u64)>>; 2] = [vec![Vec::new(); count], vec![Vec::new(); count]];
@@ -48,7 +52,10 @@ impl<'a> Pairs<'a> {
         let mut sums = vec![[0_u64; 2]; count];
         let mut touched = Vec::new();
         let mut raw: Vec<[Vec<f64>; 3]> = Vec::with_capacity(sets.len());
-        for set in sets {
+        for (at, set) in sets.iter().enumerate() {
+            if at % PATIENCE == 0 && over() {
+                return None;
+            }
             for &unit in &set.units {
                 for (way, ends) in ends.iter().enumerate() {
                     for &(other, bytes) in &ends[unit as usize] {
@@ -84,20 +91,26 @@ impl<'a> Pairs<'a> {
         let ranked = |list: &Vec<f64>| list.iter().map(|&bytes| rank(bytes)).collect();
         let sizes = raw.iter().map(|[a, b, c]| Sizes([ranked(a), ranked(b), ranked(c)]));
         let (whole_nanos, least_bytes) = largest_part(problem, edges);
-        Self {
+        Some(Self {
             sizes: sizes.collect(),
             problem,
             least_nanos: units.cores.iter().copied().min().unwrap_or(0),
             levels,
             whole_nanos,
             least_bytes,
-        }
+        })
     }
 
     /// For each host and set, whether the host may hold it in `time_s`; `None` if that leaves no placement.
     ///
-    /// `sets` and `most` are the sets and what they may be on, host by host.
-    pub(crate) fn fits(&self, sets: &[Set], allowed: &dyn Fn(&Set, usize) -> bool, time_s: f64) -> Option<Vec<bool>> {
+    /// `sets` and `allowed` are the sets and what they may be on, host by host. Where it is `over` early, more seems to fit.
+    pub(crate) fn fits(
+        &self,
+        sets: &[Set],
+        allowed: &dyn Fn(&Set, usize) -> bool,
+        time_s: f64,
+        over: &dyn Fn() -> bool,
+    ) -> Option<Vec<bool>> {
         let (network, hosts) = (&self.problem.network, self.problem.capacity.len());
         let offered: Vec<u64> = self
             .problem
@@ -127,6 +140,9 @@ impl<'a> Pairs<'a> {
         for _ in 0..ROUNDS {
             let before = room.clone();
             for host in 0..hosts {
+                if over() {
+                    return Some(open);
+                }
                 let far = self.far_ends(host, &before, &reach);
                 let open = &mut open[host * sets.len()..(host + 1) * sets.len()];
                 let (mut largest, mut joins) = (0, 0);

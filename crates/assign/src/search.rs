@@ -39,9 +39,6 @@ const FEW_PLACEMENTS: usize = 4096;
 /// From this many units on, placements start from coarser ones.
 const MULTILEVEL_UNITS: usize = 200;
 
-/// Most units times hosts for which a placement is polished at the end.
-const POLISH_PLACES: usize = 100_000;
-
 /// Share of the steps that go into the levels below the finest.
 const COARSE_SHARE: u64 = 4;
 
@@ -78,6 +75,8 @@ pub struct Search<'a> {
     pub threads: usize,
     /// The share of the time that is gone; the search ends at 1. Always 0 where steps alone count.
     pub gone: &'a (dyn Fn() -> f64 + Sync),
+    /// Whether even the polish after the search is to end. Always false where steps alone count.
+    pub late: &'a (dyn Fn() -> bool + Sync),
     /// Told now and then what the best placement so far takes, in seconds.
     pub tell: &'a (dyn Fn(f64) + Sync),
 }
@@ -99,6 +98,7 @@ impl Default for Search<'_> {
             steps: DEFAULT_STEPS,
             threads: thread::available_parallelism().map_or(1, usize::from),
             gone: &|| 0.0,
+            late: &|| false,
             tell: &|_| {},
         }
     }
@@ -169,7 +169,7 @@ impl Search<'_> {
             return Err(PlaceError::TooDear);
         }
         Ok(Found {
-            assignment: polish(problem, Assignment(found)),
+            assignment: self.polish(problem, &rates, Assignment(found)),
             stopped: (self.gone)() >= 1.0,
             steps: made,
         })
@@ -178,6 +178,16 @@ impl Search<'_> {
     /// The share of the budget that is gone, of time or of steps.
     fn used(&self, made: u64) -> f64 {
         (self.gone)().max(made as f64 / self.steps as f64)
+    }
+
+    /// How far the clock is from one share of the time to another; 1 where all of it is gone, which a signal makes infinite.
+    fn over(&self, begin: f64, end: f64) -> f64 {
+        let now = (self.gone)();
+        if now >= 1.0 {
+            1.0
+        } else {
+            (now - begin) / (end - begin).max(1e-3)
+        }
     }
 
     /// Places the coarsest level and improves it level by level. Returns the units' hosts and the steps made.
@@ -202,7 +212,7 @@ impl Search<'_> {
                 let mut chain = Chain::new(rates, packing, rng.random()).with(AT_SCALE);
                 let begin = (self.gone)();
                 let end = (number + 1) as f64 / (levels.len() as f64 * COARSE_SHARE as f64);
-                let over = || ((self.gone)() - begin) / (end - begin).max(1e-3);
+                let over = || self.over(begin, end);
                 let run = Run {
                     steps: share.min(units.len() as u64 * STEPS_PER_UNIT),
                     over: &over,
@@ -220,7 +230,7 @@ impl Search<'_> {
     fn even_out(&self, chain: &mut Chain, made: u64) -> u64 {
         let begin = (self.gone)();
         let steps = (self.steps as f64 * EVEN_SHARE) as u64;
-        let over = || ((self.gone)() - begin) / (EVEN_SHARE - begin).max(1e-3);
+        let over = || self.over(begin, EVEN_SHARE);
         let run = Run {
             steps: steps.saturating_sub(made),
             over: &over,
@@ -251,7 +261,7 @@ impl Search<'_> {
         };
         let mut slow: Vec<Chain> = SLOWLY.into_iter().filter_map(one).collect();
         let begin = (self.gone)();
-        let over = || ((self.gone)() - begin) / ((1.0 - begin) * SLOW_SHARE).max(1e-3);
+        let over = || self.over(begin, begin + (1.0 - begin) * SLOW_SHARE);
         let steps = ((self.steps as f64 * SLOW_SHARE) as u64).min(most) / SLOWLY.len() as u64;
         *made += self.side_by_side(&mut slow, steps, &over, SLOW_HEAT, bound_s);
         starts.extend(slow);
@@ -292,11 +302,10 @@ impl Search<'_> {
             // By the clock, the last round cools until time is up.
             let last = begin > 0.0 && *made > 0 && left < LAST_ROUNDS * round as f64;
             let over = || {
-                let now = (self.gone)();
                 if last {
-                    (now - begin) / (1.0 - begin)
+                    self.over(begin, 1.0)
                 } else {
-                    f64::from(u8::from(now >= 1.0))
+                    f64::from(u8::from((self.gone)() >= 1.0))
                 }
             };
             let most = (self.steps.saturating_sub(*made) / chains.len() as u64).max(1);
@@ -345,7 +354,8 @@ impl Search<'_> {
                 start: FOCUS_HEAT.start * rng.random_range(0.1..4.0),
                 ..FOCUS_HEAT
             };
-            *made += self.side_by_side(&mut chains, FOCUS_STEPS, &over, heat, bound_s);
+            let most = (self.steps.saturating_sub(*made) / chains.len() as u64).max(1);
+            *made += self.side_by_side(&mut chains, FOCUS_STEPS.min(most), &over, heat, bound_s);
             let now = first_best(&chains);
             if now.1 < best.1 {
                 best = now;
@@ -427,20 +437,4 @@ fn first_best(chains: &[Chain]) -> (Vec<usize>, f64) {
         }
     }
     (chains[at].best().0.to_vec(), chains[at].best().1)
-}
-
-/// Makes single moves at the bottleneck until none helps. At scale that takes too long for what it gains.
-fn polish(problem: &Problem, mut assignment: Assignment) -> Assignment {
-    if problem.units.len() * problem.capacity.len() > POLISH_PLACES {
-        return assignment;
-    }
-    while let Some(other) = problem.runner_up(&assignment) {
-        if other.seconds >= problem.evaluate(&assignment).seconds {
-            break;
-        }
-        for (task, host) in other.moves {
-            assignment.0[task] = host;
-        }
-    }
-    assignment
 }

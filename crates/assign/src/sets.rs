@@ -61,7 +61,7 @@ impl Problem {
         let bounds_s = stars_s.iter().enumerate().map(|(phase, &star_s)| {
             let phase_cap_s = cap_s - (all_s - star_s);
             views.iter().fold(star_s, |least_s, view| {
-                Partition::new(self, phase, phase_cap_s, view)
+                Partition::new(self, phase, phase_cap_s, view, (work, over))
                     .filter(|_| least_s < phase_cap_s)
                     .map_or(least_s, |sets| {
                         sets.bound_s(least_s, phase_cap_s, (rounds, share), over)
@@ -105,8 +105,14 @@ struct Partition<'a> {
 }
 
 impl<'a> Partition<'a> {
-    /// Lists the sets that some place can hold within `cap_s`; `None` if nothing is sent.
-    fn new(problem: &'a Problem, phase: usize, cap_s: f64, view: &[Vec<usize>]) -> Option<Self> {
+    /// Lists the sets that some place can hold within `cap_s`; `None` if nothing is sent, or `over` before that is done.
+    fn new(
+        problem: &'a Problem,
+        phase: usize,
+        cap_s: f64,
+        view: &[Vec<usize>],
+        (work, over): (u64, &dyn Fn() -> bool),
+    ) -> Option<Self> {
         let mut edges: Vec<Edge> = problem
             .units
             .edges
@@ -128,8 +134,8 @@ impl<'a> Partition<'a> {
         // As many of the heaviest edges as leave few enough sets.
         let (mut kept, mut tried, mut too_many) = (None, edges.len(), edges.len() + 1);
         let mut enough = 0;
-        while tried > enough {
-            if let Some(sets) = Graph::new(problem, &edges[..tried], most, mixed).sets(&holds) {
+        while tried > enough && !over() {
+            if let Some(sets) = Graph::new(problem, &edges[..tried], most, mixed).sets(&holds, work, over) {
                 (kept, enough) = (Some((sets, tried)), tried);
             } else {
                 too_many = tried;
@@ -138,7 +144,11 @@ impl<'a> Partition<'a> {
         }
         let (sets, edges_kept) = kept?;
         let pipe = problem.network.sharing() == Sharing::Pipe;
-        let pairs = pipe.then(|| Pairs::new(problem, &edges[..edges_kept], &sets));
+        let pairs = if pipe {
+            Some(Pairs::new(problem, &edges[..edges_kept], &sets, over)?)
+        } else {
+            None
+        };
         Some(Self {
             problem,
             places,
@@ -185,7 +195,7 @@ impl<'a> Partition<'a> {
         let open = match &self.pairs {
             Some(pairs) => {
                 let allowed = |set: &Set, host: usize| allows(self.problem, set, &self.places[host]);
-                match pairs.fits(&self.sets, &allowed, time_s) {
+                match pairs.fits(&self.sets, &allowed, time_s, over) {
                     Some(open) => open,
                     None => return true,
                 }

@@ -46,6 +46,14 @@ pub(crate) struct Found {
     pub(crate) steps: u64,
 }
 
+/// A bound, and what ended the work on it.
+#[pyclass(frozen, get_all, module = "gavotte._core")]
+pub(crate) struct Proven {
+    pub(crate) seconds: f64,
+    pub(crate) stopped: bool,
+    pub(crate) interrupted: bool,
+}
+
 /// What one link carries in one phase.
 #[pyclass(frozen, get_all, module = "gavotte._core")]
 #[derive(Clone)]

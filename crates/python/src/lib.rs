@@ -22,7 +22,7 @@ mod _core {
     use pyo3::pyfunction;
 
     #[pymodule_export]
-    use crate::answers::{Bottleneck, Compact, Completion, Explanation, Found, LinkTime};
+    use crate::answers::{Bottleneck, Compact, Completion, Explanation, Found, LinkTime, Proven};
     #[pymodule_export]
     use crate::broadcast::{BroadcastGround, Conductor, mechanisms};
     #[pymodule_export]

@@ -13,12 +13,17 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::answers::{Compact, Completion, Explanation, Found};
+use crate::answers::{Compact, Completion, Explanation, Found, Proven};
 use crate::errors::Error;
 use crate::network::Network;
 
-/// How often a search lets Python see to signals.
+/// How often what takes long lets Python see to signals.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// What the polish after a search may take, as a share of its limit, and in seconds at least and at most.
+const POLISH_SHARE: f64 = 0.1;
+const LEAST_POLISH_S: f64 = 0.02;
+const MOST_POLISH_S: f64 = 0.2;
 
 /// Names of the policies that place in one pass, the best known first.
 #[pyfunction]
@@ -200,7 +205,7 @@ impl Problem {
         clippy::too_many_arguments,
         reason = "one for each limit of a search; Python names them"
     )]
-    #[pyo3(signature = (seed, steps, threads, limit_s, starts, watch = None))]
+    #[pyo3(signature = (seed, steps, threads, limit_s, starts, watch = None, *, paced = true))]
     fn search(
         &self,
         py: Python<'_>,
@@ -210,21 +215,28 @@ impl Problem {
         limit_s: f64,
         starts: Vec<PyReadonlyArray1<'_, u32>>,
         watch: Option<Py<PyAny>>,
+        paced: bool,
     ) -> PyResult<Found> {
         let starts: Vec<Vec<usize>> = starts.iter().map(indices).collect();
         if let Some(odd) = starts.iter().find(|start| start.len() != self.0.tasks().len()) {
             let message = format!("a start has {} hosts for {} tasks", odd.len(), self.0.tasks().len());
             return Err(PyValueError::new_err(message));
         }
-        let begin = Instant::now();
-        let (interrupted, best_s) = (AtomicBool::new(false), AtomicU64::new(f64::INFINITY.to_bits()));
+        let (begin, ended, best_s) = (
+            Instant::now(),
+            AtomicBool::new(false),
+            AtomicU64::new(f64::INFINITY.to_bits()),
+        );
+        let polish_s = (limit_s * POLISH_SHARE).clamp(LEAST_POLISH_S, MOST_POLISH_S);
         let gone = || {
-            if interrupted.load(Ordering::Relaxed) {
-                f64::INFINITY
-            } else {
-                begin.elapsed().as_secs_f64() / limit_s
+            let share = begin.elapsed().as_secs_f64() / limit_s;
+            match (ended.load(Ordering::Relaxed), paced) {
+                (true, _) => f64::INFINITY,
+                (false, true) => share,
+                (false, false) => f64::from(u8::from(share >= 1.0)),
             }
         };
+        let late = || ended.load(Ordering::Relaxed) || begin.elapsed().as_secs_f64() > limit_s + polish_s;
         // Times are not negative, and so ordered as their bits are.
         let tell = |seconds: f64| {
             best_s.fetch_min(seconds.to_bits(), Ordering::Relaxed);
@@ -233,41 +245,24 @@ impl Problem {
             steps,
             threads,
             gone: &gone,
+            late: &late,
             tell: &tell,
         };
-        let found = py.detach(|| {
-            thread::scope(|scope| {
-                let (done, waiting) = mpsc::channel();
-                let work = || search.run(&self.0, seed, &starts);
-                let worker = scope.spawn(move || {
-                    let found = work();
-                    let _ = done.send(());
-                    found
-                });
-                // A signal is Python's to see, and its main thread waits here.
-                while waiting.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
-                    let looked = Python::attach(|py| {
-                        py.check_signals()?;
-                        let best_s = f64::from_bits(best_s.load(Ordering::Relaxed));
-                        watch
-                            .as_ref()
-                            .map_or(Ok(()), |watch| watch.call1(py, (best_s,)).map(drop))
-                    });
-                    if looked.is_err() {
-                        interrupted.store(true, Ordering::Relaxed);
-                    }
-                }
-                worker.join()
-            })
-        });
-        let found = found.map_err(|_| PyRuntimeError::new_err("the search panicked"))?;
-        let found = found.map_err(Error::from)?;
-        Ok(Found {
-            hosts: column(found.assignment.hosts()).into_pyarray(py).unbind(),
-            stopped: found.stopped,
-            interrupted: interrupted.load(Ordering::Relaxed),
-            steps: found.steps,
-        })
+        let look = |py: Python<'_>| {
+            let best_s = f64::from_bits(best_s.load(Ordering::Relaxed));
+            told(py, watch.as_ref(), best_s)
+        };
+        let (found, signal) = heeding(py, &ended, &look, || search.run(&self.0, seed, &starts))?;
+        match (found, signal) {
+            (Err(_), Some(signal)) => Err(signal),
+            (Err(error), None) => Err(Error::from(error).into()),
+            (Ok(found), signal) => Ok(Found {
+                hosts: column(found.assignment.hosts()).into_pyarray(py).unbind(),
+                stopped: found.stopped,
+                interrupted: signal.is_some(),
+                steps: found.steps,
+            }),
+        }
     }
 
     /// The completion time of an assignment.
@@ -293,17 +288,25 @@ impl Problem {
     }
 
     /// A better such time where tasks are many; `work` transfers are looked at.
-    fn flows_bound_s(&self, py: Python<'_>, work: u64, limit_s: f64) -> f64 {
-        let begin = Instant::now();
-        let over = || begin.elapsed().as_secs_f64() > limit_s;
-        py.detach(|| self.0.flows_bound_s(work, &over))
+    #[pyo3(signature = (work, limit_s, watch = None))]
+    fn flows_bound_s(&self, py: Python<'_>, work: u64, limit_s: f64, watch: Option<Py<PyAny>>) -> PyResult<Proven> {
+        let bound_s = |over: &dyn Fn() -> bool| self.0.flows_bound_s(work, over);
+        proven(py, limit_s, watch.as_ref(), f64::INFINITY, bound_s)
     }
 
     /// A better such time, which takes longer to find; `cap_s` is that of a known assignment.
-    fn sets_bound_s(&self, py: Python<'_>, cap_s: f64, rounds: u32, work: u64, limit_s: f64) -> f64 {
-        let begin = Instant::now();
-        let over = || begin.elapsed().as_secs_f64() > limit_s;
-        py.detach(|| self.0.sets_bound_s(cap_s, rounds, work, &over))
+    #[pyo3(signature = (cap_s, rounds, work, limit_s, watch = None))]
+    fn sets_bound_s(
+        &self,
+        py: Python<'_>,
+        cap_s: f64,
+        rounds: u32,
+        work: u64,
+        limit_s: f64,
+        watch: Option<Py<PyAny>>,
+    ) -> PyResult<Proven> {
+        let bound_s = |over: &dyn Fn() -> bool| self.0.sets_bound_s(cap_s, rounds, work, over);
+        proven(py, limit_s, watch.as_ref(), cap_s, bound_s)
     }
 }
 
@@ -311,6 +314,70 @@ impl Problem {
     fn checked(&self, assignment: &PyReadonlyArray1<'_, u32>) -> PyResult<Assignment> {
         Ok(self.0.assignment(indices(assignment)).map_err(Error::from)?)
     }
+}
+
+/// A bound that clock and signals may cut short; it is asked whether it is.
+fn proven(
+    py: Python<'_>,
+    limit_s: f64,
+    watch: Option<&Py<PyAny>>,
+    best_s: f64,
+    bound_s: impl FnOnce(&dyn Fn() -> bool) -> f64 + Send,
+) -> PyResult<Proven> {
+    let (begin, ended, stopped) = (Instant::now(), AtomicBool::new(false), AtomicBool::new(false));
+    let over = || {
+        let over = ended.load(Ordering::Relaxed) || begin.elapsed().as_secs_f64() > limit_s;
+        stopped.fetch_or(over, Ordering::Relaxed);
+        over
+    };
+    let look = |py: Python<'_>| told(py, watch, best_s);
+    let (seconds, signal) = heeding(py, &ended, &look, || bound_s(&over))?;
+    Ok(Proven {
+        seconds,
+        stopped: stopped.load(Ordering::Relaxed),
+        interrupted: signal.is_some(),
+    })
+}
+
+/// Runs `work` beside Python's main thread, which sees to signals and calls `look` meanwhile.
+///
+/// The first error of either, as a handler raises it, sets `ended` and is returned beside what `work` makes of that.
+fn heeding<T: Send>(
+    py: Python<'_>,
+    ended: &AtomicBool,
+    look: &(dyn Fn(Python<'_>) -> PyResult<()> + Sync),
+    work: impl FnOnce() -> T + Send,
+) -> PyResult<(T, Option<PyErr>)> {
+    let (made, signal) = py.detach(|| {
+        thread::scope(|scope| {
+            let (done, waiting) = mpsc::channel();
+            let worker = scope.spawn(move || {
+                let made = work();
+                let _ = done.send(());
+                made
+            });
+            let mut signal = None;
+            let mut see = || {
+                if let Err(error) = Python::attach(|py| py.check_signals().and_then(|()| look(py))) {
+                    ended.store(true, Ordering::Relaxed);
+                    signal.get_or_insert(error);
+                }
+            };
+            while waiting.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
+                see();
+            }
+            // One that has just come must not cost what was made.
+            see();
+            (worker.join(), signal)
+        })
+    });
+    let made = made.map_err(|_| PyRuntimeError::new_err("the work panicked"))?;
+    Ok((made, signal))
+}
+
+/// Calls `watch`, if there is one, with the best time so far.
+fn told(py: Python<'_>, watch: Option<&Py<PyAny>>, best_s: f64) -> PyResult<()> {
+    watch.map_or(Ok(()), |watch| watch.call1(py, (best_s,)).map(drop))
 }
 
 fn indices(column: &PyReadonlyArray1<'_, u32>) -> Vec<usize> {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +13,7 @@ import typer
 
 from gavotte.cli.options import AppFiles, Json, NetworkFile, PlacementOutput, Seed, Threads
 from gavotte.cli.output import emit_json, emit_table, note, searching, unknown_pairs
+from gavotte.cli.signals import stop_flag
 from gavotte.errors import GavotteError
 from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_bytes, format_rate
@@ -169,6 +172,7 @@ def place(
     as_json: Json = False,
 ) -> None:
     """Decide which task runs on which host, so that the application finishes soonest."""
+    from gavotte._core import policies
     from gavotte.formats.app import read_app
     from gavotte.formats.guarantee import read_guarantee, write_guarantee
     from gavotte.formats.network import read_network
@@ -255,93 +259,104 @@ def place(
 
         limited = PlacementLimits(max_hosts, max_price, quotas=_quotas(wanted, net, loaded))
         answer = spend(net, loaded, goal, within, under, limited, limit_s=time_limit, repeatable=repeatable)
-    result = answer.placement.model_copy(update={"elapsed_s": 0.0} if untimed else {})
-    apps_there, there_all = unfold(loaded, result)
-    gain = None
-    if not there and not result.moves:
-        gain = worth(
-            net, loaded, result, sharing=sharing, rate_error=rate_error, least_saving_s=least_saving, seed=seed
+    # What is found is told and written, whatever signal comes from here on. One that came before has done its part.
+    with nullcontext(threading.Event()) if answer.interrupted else stop_flag() as late:
+        result = answer.placement.model_copy(update={"elapsed_s": 0.0} if untimed else {})
+        if output is not None:
+            write_placement(output, result)
+        apps_there, there_all = unfold(loaded, result)
+        gain = None
+        if not there and not result.moves and not answer.interrupted:
+            gain = worth(
+                net, loaded, result, sharing=sharing, rate_error=rate_error, least_saving_s=least_saving, seed=seed
+            )
+        foretold = None
+        if ran is not None:
+            before = read_placement(ran)
+            before.check_stays("a forecast")
+            foretold = forecast(
+                net,
+                loaded,
+                before.assignment,
+                result.assignment,
+                took or (),
+                sharing=sharing,
+                rate_error=rate_error,
+                seed=seed,
+            )
+        explanation = None
+        if explain and result.moves:
+            note("only placements without moves are explained")
+        elif explain:
+            explanation = reason(
+                net, loaded, result, sharing=sharing, running=there, allowed=allowed, limits=answer.limits
+            )
+        if wanted is not None and hosts_guarantee is not None:
+            write_guarantee(hosts_guarantee, on_hosts(wanted, result.assignment))
+        if answer.interrupted or late.is_set():
+            note("interrupted: this is the best placement found until then")
+        elif answer.stopped and answer.chosen in policies():
+            note("the bound ran out of time, so another run may prove another one; use a longer --time-limit")
+        elif answer.stopped:
+            note("the search ran out of time, so another run may find another placement; use a longer --time-limit")
+        if gain is not None and not gain.worthwhile:
+            note(gain.reason)
+        if as_json:
+            extra = {
+                "gap": answer.gap,
+                "chosen": answer.chosen,
+                "stopped": answer.stopped,
+                "bound_stopped": answer.bound_stopped,
+                "interrupted": answer.interrupted or late.is_set(),
+            }
+            extra |= {"hosts_used": len(set(there_all.assignment.values())), "price_usd": answer.price_usd}
+            extra |= {"latency_s": latency_s(net, apps_there, there_all.assignment), "unmoved_s": answer.unmoved_s}
+            extra |= {"warnings": warnings, "worth": None if gain is None else asdict(gain)}
+            extra |= {} if foretold is None else {"forecast": asdict(foretold)}
+            extra |= {} if explanation is None else {"explanation": asdict(explanation)}
+            emit_json(result.model_dump(mode="json") | extra)
+            return _leave(answer.interrupted or late.is_set())
+        by_host: dict[str, list[str]] = {}
+        for task, host in result.assignment.items():
+            by_host.setdefault(host, []).append(task)
+        emit_table(
+            ["host", "tasks"], [[host, " ".join(tasks)] for host, tasks in sorted(by_host.items())], words=["tasks"]
         )
-    foretold = None
-    if ran is not None:
-        before = read_placement(ran)
-        before.check_stays("a forecast")
-        foretold = forecast(
-            net,
-            loaded,
-            before.assignment,
-            result.assignment,
-            took or (),
-            sharing=sharing,
-            rate_error=rate_error,
-            seed=seed,
-        )
-    explanation = None
-    if explain and result.moves:
-        note("only placements without moves are explained")
-    elif explain:
-        explanation = reason(net, loaded, result, sharing=sharing, running=there, allowed=allowed, limits=answer.limits)
-    if output is not None:
-        write_placement(output, result)
-    if wanted is not None and hosts_guarantee is not None:
-        write_guarantee(hosts_guarantee, on_hosts(wanted, result.assignment))
-    if answer.interrupted:
-        note("interrupted: this is the best placement found until then")
-    elif answer.stopped:
-        note("the search ran out of time, so another run may find another placement; use a longer --time-limit")
-    if gain is not None and not gain.worthwhile:
-        note(gain.reason)
-    if as_json:
-        extra = {
-            "gap": answer.gap,
-            "chosen": answer.chosen,
-            "stopped": answer.stopped,
-            "interrupted": answer.interrupted,
-        }
-        extra |= {"hosts_used": len(set(there_all.assignment.values())), "price_usd": answer.price_usd}
-        extra |= {"latency_s": latency_s(net, apps_there, there_all.assignment), "unmoved_s": answer.unmoved_s}
-        extra |= {"warnings": warnings, "worth": None if gain is None else asdict(gain)}
-        extra |= {} if foretold is None else {"forecast": asdict(foretold)}
-        extra |= {} if explanation is None else {"explanation": asdict(explanation)}
-        emit_json(result.model_dump(mode="json") | extra)
-        if answer.interrupted:
-            raise typer.Exit(INTERRUPTED)
-        return
-    by_host: dict[str, list[str]] = {}
-    for task, host in result.assignment.items():
-        by_host.setdefault(host, []).append(task)
-    emit_table(["host", "tasks"], [[host, " ".join(tasks)] for host, tasks in sorted(by_host.items())], words=["tasks"])
-    if result.moves:
-        _emit_moves(result)
-    if explanation is not None:
-        _emit_explanation(explanation)
-    if result.optimal:
-        proof = "proven optimal"
-    elif answer.gap > USELESS_GAP:
-        proof = "no useful bound"
-    else:
-        proof = f"at least {result.bound_s:.3g} s, gap {answer.gap:.1%}"
-    chosen = result.method if answer.chosen == result.method else f"{result.method} ({answer.chosen})"
-    if result.method == "optimal" and not result.optimal:
-        chosen = "not proven optimal, the best found"
-    note(f"{chosen}: predicted {result.completion_s:.3g} s ({proof}), seed {result.seed}")
-    note(f"bottleneck: {result.bottleneck}")
-    if answer.unmoved_s is not None:
-        saved_s = answer.unmoved_s - result.completion_s
-        said = f"save {saved_s:.3g} s of {answer.unmoved_s:.3g} s" if result.moves else "save less than they cost"
-        note(f"moves between phases {said}")
-    if goal != "time" or answer.price_usd:
-        price = f", {answer.price_usd:.4g} USD" if answer.price_usd else ""
-        note(f"{counted(len(set(there_all.assignment.values())), 'host')}{price}")
-    if goal == "latency":
-        note(f"latency: {latency_s(net, apps_there, there_all.assignment):.3g} s")
-    if gain is not None and gain.worthwhile:
-        note(gain.reason)
-    if foretold is not None:
-        note(foretold.reason)
-    if output is not None:
-        note(f"wrote {output}")
-    if answer.interrupted:
+        if result.moves:
+            _emit_moves(result)
+        if explanation is not None:
+            _emit_explanation(explanation)
+        if result.optimal:
+            proof = "proven optimal"
+        elif answer.gap > USELESS_GAP:
+            proof = "no useful bound"
+        else:
+            proof = f"at least {result.bound_s:.3g} s, gap {answer.gap:.1%}"
+        chosen = result.method if answer.chosen == result.method else f"{result.method} ({answer.chosen})"
+        if result.method == "optimal" and not result.optimal:
+            chosen = "not proven optimal, the best found"
+        note(f"{chosen}: predicted {result.completion_s:.3g} s ({proof}), seed {result.seed}")
+        note(f"bottleneck: {result.bottleneck}")
+        if answer.unmoved_s is not None:
+            saved_s = answer.unmoved_s - result.completion_s
+            said = f"save {saved_s:.3g} s of {answer.unmoved_s:.3g} s" if result.moves else "save less than they cost"
+            note(f"moves between phases {said}")
+        if goal != "time" or answer.price_usd:
+            price = f", {answer.price_usd:.4g} USD" if answer.price_usd else ""
+            note(f"{counted(len(set(there_all.assignment.values())), 'host')}{price}")
+        if goal == "latency":
+            note(f"latency: {latency_s(net, apps_there, there_all.assignment):.3g} s")
+        if gain is not None and gain.worthwhile:
+            note(gain.reason)
+        if foretold is not None:
+            note(foretold.reason)
+        if output is not None:
+            note(f"wrote {output}")
+    return _leave(answer.interrupted or late.is_set())
+
+
+def _leave(interrupted: bool) -> None:
+    if interrupted:
         raise typer.Exit(INTERRUPTED)
 
 

@@ -80,6 +80,7 @@ class Instance:
         loads: what is under way: source host, target host, bytes, phase.
         phases: the phases that occur, ascending.
         even: makes the same problem on hosts that all send and hear alike: a partition of the tasks, for a start.
+        over: makes the same problem over another network of the same hosts.
         max_price: prices in USD of using each host, of a byte (N, N), and the most of all together; None = no bound.
     """
 
@@ -90,6 +91,7 @@ class Instance:
     loads: list[tuple[int, int, int, int]]
     phases: list[int]
     even: Callable[[], _core.Problem]
+    over: Callable[[Network], _core.Problem]
     max_price: tuple[list[float], _Floats, float] | None = None
 
 
@@ -170,6 +172,10 @@ def build_instance(
         flat = network.model_copy(update={"hosts": alike, "rate_bps": [], "groups": []})
         return _core.Problem(_core.Network(flat, "hose"), tasks, transfers, room, rules, _columns([]))
 
+    def over(other: Network) -> _core.Problem:
+        compiled = _core.Network(without_own(other, running, sharing).cautious(), sharing)
+        return _core.Problem(compiled, tasks, transfers, room, rules, _columns(rows))
+
     try:
         compiled = _core.Network(without_own(network, running, sharing).cautious(), sharing)
         core = _core.Problem(compiled, tasks, transfers, room, rules, _columns(rows))
@@ -182,6 +188,7 @@ def build_instance(
         network=compiled,
         loads=rows,
         even=even,
+        over=over,
         phases=sorted({int(phase) for phase in transfers.phase}),
         max_price=rules.max_price,
     )

@@ -36,7 +36,13 @@ LARGE_STEPS_PER_S = 1_200_000
 """The same from this many tasks on, where every step misses the caches."""
 
 WARM_STEPS = 160_000
-"""Steps of the search before a proof is tried."""
+"""Steps of the search before a bound or a proof is tried, where tasks have few partners."""
+
+WARM_SHARE = 0.3
+"""Of the time limit that this search may take by the clock, on a busy machine."""
+
+LEAST_S = 0.1
+"""What it and the bound may each take in any case, so that they are the same as far as can be."""
 
 MORE_STEPS = 1_000_000
 """Steps of the search between two proofs, at most."""
@@ -72,7 +78,8 @@ HARD_SEARCH_SHARE = 0.85
 
 PARTITION_SHARE = 0.25
 PARTITION_STEPS = 2_000_000
-"""For tasks that belong together, before the search: most of a second, or on a busy machine a part of the time left."""
+"""The same for tasks that belong together, before the search: most of a second, or on a busy machine a part of what is
+left of the time."""
 
 BOUND_WORK_PER_S = 40_000_000
 """Sets times hosts that a bound by sets looks at for a second of the time limit: a tenth of that second, about."""
@@ -103,6 +110,10 @@ Watch = Callable[[float, float, float], object]
 _Hosts = npt.NDArray[np.uint32]
 
 
+class Interrupted(BaseException):
+    """A signal ended a search, whose own error compiled code has kept. What is known by then is the answer."""
+
+
 @dataclass
 class Effort:
     """How hard to try.
@@ -114,6 +125,10 @@ class Effort:
         repeatable: count work, not time, so that the answer depends on neither machine nor threads.
         watch: told how far it is.
         clock: seconds.
+        best_s: of the best placement so far.
+        bound_s: the best bound so far.
+        bound_stopped: whether the work on it was cut short.
+        found: what to answer if a signal ends the work now.
     """
 
     limit_s: float
@@ -124,6 +139,8 @@ class Effort:
     clock: Callable[[], float] = time.monotonic
     best_s: float = field(default=math.inf, init=False)
     bound_s: float = field(default=0.0, init=False)
+    bound_stopped: bool = field(default=False, init=False)
+    found: Solution | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._begin_s = self.clock()
@@ -144,17 +161,29 @@ class Effort:
         if self.watch is not None:
             self.watch(self.best_s, self.bound_s, min(self.gone_s / self.limit_s, 1.0))
 
+    def keep(self, instance: Instance, found: Solution) -> None:
+        """Remembers the best placement so far. What a method has that makes one at once stays its answer."""
+        if self.found is None or (
+            self.found.method not in _core.policies()
+            and seconds(instance, found.hosts) < seconds(instance, self.found.hosts)
+        ):
+            self.found = found
+
     def tick(self, _best_s: float) -> None:
         """Tells how far it is, whatever some other problem's best time."""
         self.tell()
 
     def steps(self, instance: Instance) -> int:
         """Search steps that the time limit stands for."""
-        compact = instance.core.compact()
-        partners = 2 * len(compact.edges) / max(len(compact.members), 1)
         steps_per_s = STEPS_PER_S if len(instance.tasks) < LARGE else LARGE_STEPS_PER_S
-        pace = steps_per_s * min(1.0, PARTNERS / max(partners, 1.0))
-        return max(int(self.limit_s * pace), 1000)
+        return max(int(self.limit_s * steps_per_s * ease(instance)), 1000)
+
+
+def ease(instance: Instance) -> float:
+    """How many steps a search makes beside those that it makes where tasks have few partners."""
+    compact = instance.core.compact()
+    partners = 2 * len(compact.edges) / max(len(compact.members), 1)
+    return min(1.0, PARTNERS / max(partners, 1.0))
 
 
 def default_threads() -> int:
@@ -165,21 +194,35 @@ def default_threads() -> int:
 def run_method(instance: Instance, method: str, effort: Effort) -> Solution:
     """Places by the method of this name. The bound is the same whatever the method, unless a solver proves more.
 
+    A signal's error comes out of it as it is, or as `Interrupted`; `effort` knows the best until then.
+
     Raises:
         InfeasibleError: when it finds no placement.
         GavotteError: when the problem is too large for it.
     """
     if method in ("auto", "optimal", "search"):
         return _planned(instance, method, effort)
-    if method == "ilp":
-        found: Solution = solve_ilp(instance, limit_s=max(effort.left_s - START_S, 0.1), seed=effort.seed)
-    else:
-        found = Solution(instance.core.place(method, effort.seed), 0.0, False, method)
+    if method != "ilp":
+        effort.found = Solution(instance.core.place(method, effort.seed), 0.0, False, method)
     try:
-        warm = _warm(instance, effort)
+        _bound(instance, effort)
     except InfeasibleError:  # of what the simple methods do not know
-        return replace(found, bound_s=max(found.bound_s, instance.core.bound_s()))
-    return replace(found, bound_s=max(found.bound_s, _bound_s(instance, warm, effort)))
+        effort.bound_s = instance.core.bound_s()
+    found = effort.found
+    if method == "ilp" or found is None:
+        found = solve_ilp(instance, limit_s=max(effort.left_s - START_S, 0.1), seed=effort.seed)
+    return replace(found, bound_s=max(found.bound_s, effort.bound_s), bound_stopped=effort.bound_stopped)
+
+
+def run_at_once(instance: Instance, method: str, effort: Effort) -> Solution:
+    """A placement without any search, for when a signal comes before one has begun.
+
+    Raises:
+        InfeasibleError: when that finds none.
+    """
+    if method in _core.policies():
+        return Solution(instance.core.place(method, effort.seed), 0.0, True, method)
+    return Solution(instance.core.search(effort.seed, 1, 1, math.inf, []).hosts, 0.0, True, "search")
 
 
 def literals(instance: Instance) -> int:
@@ -195,12 +238,10 @@ def seconds(instance: Instance, hosts: _Hosts) -> float:
 
 def _planned(instance: Instance, method: str, effort: Effort) -> Solution:
     """The best that a search, and an exact model where it is small enough, find within the time limit."""
-    if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES:
-        effort.bound_s = _flows_bound_s(instance, effort)
-        return replace(_search(instance, effort), bound_s=effort.bound_s)
-    best = _warm(instance, effort)
-    effort.bound_s = _bound_s(instance, best, effort)
-    best = replace(best, bound_s=effort.bound_s, stopped=False)
+    best = _bound(instance, effort)
+    if best is None:
+        return replace(_search(instance, effort), bound_stopped=effort.bound_stopped)
+    best = replace(best, bound_s=effort.bound_s, bound_stopped=effort.bound_stopped, stopped=False)
     size = literals(instance)
     exact = method != "search" and size <= (EXACT_LITERALS if method == "auto" else MOST_LITERALS)
     if exact:
@@ -213,17 +254,16 @@ def _planned(instance: Instance, method: str, effort: Effort) -> Solution:
             steps = min(steps, MORE_STEPS) if size <= HARD_LITERALS else steps
         more = _search(instance, effort, [best.hosts, *_partition(instance, effort)], steps=steps, share=share)
         best = replace(_better(instance, best, more), stopped=best.stopped or more.stopped)
-        best = replace(best, interrupted=more.interrupted)
     if exact:
         best = _proved(instance, best, 1 - FIRST_SHARE, size, effort)
     proven = seconds(instance, best.hosts) <= best.bound_s * (1 + PROVEN)
-    return replace(best, method="optimal", stopped=False) if proven else best
+    return replace(best, method="optimal", stopped=False, bound_stopped=False) if proven else best
 
 
 def _open(instance: Instance, found: Solution) -> bool:
     """Whether a better placement is looked for."""
     time_s = seconds(instance, found.hosts)
-    return not found.interrupted and math.isfinite(time_s) and time_s > found.bound_s * (1 + PROVEN)
+    return math.isfinite(time_s) and time_s > found.bound_s * (1 + PROVEN)
 
 
 def _better(instance: Instance, one: Solution, other: Solution) -> Solution:
@@ -232,9 +272,32 @@ def _better(instance: Instance, one: Solution, other: Solution) -> Solution:
     return replace(one, hosts=other.hosts) if faster else one
 
 
-def _warm(instance: Instance, effort: Effort) -> Solution:
-    """A short search that is the same whatever the method and seed: bounds start from it."""
-    return _search(instance, effort, steps=WARM_STEPS, seed=0)
+def _bound(instance: Instance, effort: Effort) -> Solution | None:
+    """The best bound without a solver, and the placement that it starts from; None where that is too much work.
+
+    Before and apart from any method, from a short search that is the same whatever method and seed: so is the bound.
+    Each of the two has its own share of the work. The clock only cuts them short, and `effort` knows whether it did.
+
+    Raises:
+        InfeasibleError: when no placement is found.
+    """
+    effort.bound_stopped = True  # until it is whole
+    if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES:
+        warm = None
+        work = min(int(effort.limit_s * FLOWS_WORK_PER_S), FLOWS_WORK)
+        limit_s = math.inf if effort.repeatable else max(effort.limit_s * FLOWS_SHARE, LEAST_S)
+        bound = instance.core.flows_bound_s(work, limit_s, effort.tick)
+    else:
+        steps = max(min(int(WARM_STEPS * ease(instance)), effort.steps(instance) // 2), 1000)
+        warm = _search(instance, effort, steps=steps, seed=0, limit_s=max(effort.limit_s * WARM_SHARE, LEAST_S))
+        work = min(int(effort.limit_s * BOUND_WORK_PER_S), BOUND_WORK)
+        limit_s = math.inf if effort.repeatable else max(effort.limit_s * BOUND_SHARE, LEAST_S)
+        bound = instance.core.sets_bound_s(seconds(instance, warm.hosts), BOUND_ROUNDS, work, limit_s, effort.tick)
+    effort.bound_s = bound.seconds
+    if bound.interrupted:
+        raise Interrupted
+    effort.bound_stopped = bound.stopped or (warm is not None and warm.stopped)
+    return warm
 
 
 def _search(
@@ -245,52 +308,48 @@ def _search(
     steps: int | None = None,
     share: float = 1.0,
     seed: int | None = None,
+    limit_s: float | None = None,
 ) -> Solution:
-    """A search for so many steps, or by the clock for a share of the time left."""
+    """A search for so many steps, or by the clock for a share of the time left; `limit_s` only cuts it short."""
     seed = effort.seed if seed is None else seed
     steps = effort.steps(instance) if steps is None else steps
+    paced = limit_s is None
     if effort.repeatable:
-        limit_s = math.inf
+        most_s = math.inf
+    elif limit_s is not None:
+        most_s = limit_s
     else:
-        limit_s = max(effort.left_s * share, 0.02)
+        most_s = max(effort.left_s * share, 0.02)
         # What is no preparation goes on while it is worth it, as far as the clock lets it.
         steps = steps if steps <= MORE_STEPS else ENDLESS_STEPS
     try:
-        found = instance.core.search(seed, steps, effort.threads, limit_s, list(starts), effort.tell)
+        found = instance.core.search(seed, steps, effort.threads, most_s, list(starts), effort.tell, paced=paced)
     except InfeasibleError:
         if starts or len(instance.tasks) * len(instance.hosts) > EXACT_LITERALS:
             raise
-        start = feasible(instance, max(effort.left_s / 2, GRACE_S), effort.seed)
+        start = feasible(instance, max(effort.left_s / 2, GRACE_S), seed)
         if start is None:
             raise
-        return _search(instance, effort, [start], steps=steps, share=share, seed=seed)
+        return _search(instance, effort, [start], steps=steps, share=share, seed=seed, limit_s=limit_s)
+    solution = Solution(found.hosts, effort.bound_s, found.stopped, "search")
+    effort.keep(instance, solution)
+    if found.interrupted:
+        raise Interrupted
     effort.tell(seconds(instance, found.hosts))
-    return Solution(found.hosts, 0.0, found.stopped, "search", found.interrupted)
+    return solution
 
 
 def _partition(instance: Instance, effort: Effort) -> list[_Hosts]:
     """Tasks that belong together, as if all hosts were alike: where these are full, single moves seldom get there."""
     limit_s = math.inf if effort.repeatable else max(effort.left_s * PARTITION_SHARE, 0.02)
+    steps = int(PARTITION_STEPS * ease(instance))
     try:
-        found = instance.even().search(effort.seed, PARTITION_STEPS, effort.threads, limit_s, [], effort.tick)
+        found = instance.even().search(effort.seed, steps, effort.threads, limit_s, [], effort.tick)
     except InfeasibleError:
         return []
+    if found.interrupted:
+        raise Interrupted
     return [found.hosts]
-
-
-def _bound_s(instance: Instance, warm: Solution, effort: Effort) -> float:
-    """The best bound without a solver, from the time of a placement that is the same for all methods."""
-    if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES:
-        return _flows_bound_s(instance, effort)
-    work = min(int(effort.limit_s * BOUND_WORK_PER_S), BOUND_WORK)
-    limit_s = math.inf if effort.repeatable else max(effort.limit_s * BOUND_SHARE, 0.1)
-    return instance.core.sets_bound_s(seconds(instance, warm.hosts), BOUND_ROUNDS, work, limit_s)
-
-
-def _flows_bound_s(instance: Instance, effort: Effort) -> float:
-    """The bound where tasks and hosts are many."""
-    work = min(int(effort.limit_s * FLOWS_WORK_PER_S), FLOWS_WORK)
-    return instance.core.flows_bound_s(work, math.inf if effort.repeatable else effort.limit_s * FLOWS_SHARE)
 
 
 def _proved(instance: Instance, best: Solution, share: float, size: int, effort: Effort) -> Solution:
@@ -303,20 +362,17 @@ def _proved(instance: Instance, best: Solution, share: float, size: int, effort:
         limit_s += GRACE_S - START_S - BUILD_S_PER_LITERAL * size
         if limit_s <= 0:
             return best
-    try:
-        proof = prove(
-            instance,
-            best.hosts,
-            bound_s=best.bound_s,
-            limit_s=limit_s,
-            deterministic_s=effort.limit_s * share * SOLVER_SHARE,
-            seed=effort.seed,
-            strict=not effort.repeatable,
-            tick=effort.tell,
-        )
-    except BaseException as error:
-        if isinstance(error, Exception):
-            raise
-        return replace(best, interrupted=True)  # a signal: what is known counts
+    proof = prove(
+        instance,
+        best.hosts,
+        bound_s=best.bound_s,
+        limit_s=limit_s,
+        deterministic_s=effort.limit_s * share * SOLVER_SHARE,
+        seed=effort.seed,
+        strict=not effort.repeatable,
+        tick=effort.tell,
+    )
     effort.bound_s = proof.bound_s
-    return replace(proof, method=best.method, stopped=best.stopped or proof.stopped)
+    found = replace(proof, method=best.method, stopped=best.stopped or proof.stopped, bound_stopped=best.bound_stopped)
+    effort.keep(instance, found)
+    return found

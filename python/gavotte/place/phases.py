@@ -128,10 +128,10 @@ def decide_phases(
     if len(stages) < 2 or not state_bytes:
         return placed(apps, allowed, time_limit_s, method)
     whole = placed(apps, allowed, time_limit_s * WHOLE_SHARE, method)
-    stopped, interrupted = whole.stopped, whole.interrupted
+    stopped, interrupted, bound_stopped = whole.stopped, whole.interrupted, whole.bound_stopped
 
     def attempt(what: Sequence[App], only: Mapping[str, Sequence[str]], limit_s: float) -> Answer | None:
-        nonlocal stopped, interrupted
+        nonlocal stopped, interrupted, bound_stopped
         if not repeatable:
             limit_s = min(limit_s, begin_s + time_limit_s - clock())
         if interrupted or limit_s < (0.0 if repeatable else LEAST_S):
@@ -143,32 +143,40 @@ def decide_phases(
         except InfeasibleError:  # of methods that get stuck
             return None
         stopped, interrupted = stopped or answer.stopped, answer.interrupted
+        bound_stopped = bound_stopped or answer.bound_stopped
         return answer
 
     free = _free(apps, whole.placement.assignment, state_bytes, dict(allowed or {}))
     weigh = _Weigh(network, apps, stages, state_bytes, sharing)
     pool, bound_s = [weigh.hosts(whole.placement.assignment)], 0.0
-    share_s = time_limit_s * STAGES_SHARE / (2 * len(stages) - 1)
-    for stage in stages:
-        answer = attempt(stage, free, share_s)
-        # What is pinned where the whole placement has it proves nothing of other places.
-        proven_s = answer.placement.bound_s if answer is not None and free == dict(allowed or {}) else 0.0
-        bound_s += max(proven_s, build_instance(network, stage, weigh.sharing).core.bound_s())
-        pool += [] if answer is None else [weigh.hosts(answer.placement.assignment)]
-    for one, other in itertools.pairwise(stages) if len(stages) > 2 else ():
-        answer = attempt(_joined(one, other), free, share_s)
-        pool += [] if answer is None else [weigh.hosts(answer.placement.assignment)]
-    path = _cheapest(weigh, pool)
-    share_s = time_limit_s * (1 - WHOLE_SHARE - STAGES_SHARE) / (2 * ROUNDS * len(stages))
-    path = _improved(weigh, path, free, lambda what, only: attempt(what, only, share_s))
+    path = pool * len(stages)
 
     def over() -> bool:
-        return not repeatable and clock() - begin_s > time_limit_s
+        return interrupted or (not repeatable and clock() - begin_s > time_limit_s)
 
-    path = _spared(weigh, path, over)
+    try:
+        share_s = time_limit_s * STAGES_SHARE / (2 * len(stages) - 1)
+        for stage in stages:
+            answer = attempt(stage, free, share_s)
+            # What is pinned where the whole placement has it proves nothing of other places.
+            proven_s = answer.placement.bound_s if answer is not None and free == dict(allowed or {}) else 0.0
+            bound_s += max(proven_s, build_instance(network, stage, weigh.sharing).core.bound_s())
+            pool += [] if answer is None else [weigh.hosts(answer.placement.assignment)]
+        for one, other in itertools.pairwise(stages) if len(stages) > 2 else ():
+            answer = attempt(_joined(one, other), free, share_s)
+            pool += [] if answer is None else [weigh.hosts(answer.placement.assignment)]
+        path = _cheapest(weigh, pool)
+        share_s = time_limit_s * (1 - WHOLE_SHARE - STAGES_SHARE) / (2 * ROUNDS * len(stages))
+        path = _improved(weigh, path, free, lambda what, only: attempt(what, only, share_s))
+        path = _spared(weigh, path, over)
+    except BaseException as signal:
+        if isinstance(signal, Exception):
+            raise
+        stopped = interrupted = bound_stopped = True  # what is known counts
     if weigh(path) >= whole.placement.completion_s * (1 - LEAST_GAIN):
         path = [pool[0]] * len(stages)
-    return _answer(weigh, path, replace(whole, stopped=stopped, interrupted=interrupted), bound_s, clock() - begin_s)
+    whole = replace(whole, stopped=stopped, interrupted=interrupted, bound_stopped=bound_stopped)
+    return _answer(weigh, path, whole, bound_s, clock() - begin_s)
 
 
 def _stages(apps: Sequence[App]) -> list[list[App]]:

@@ -6,7 +6,8 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import get_args
 
 import numpy as np
@@ -23,8 +24,9 @@ from gavotte.place.columns import NO_LIMITS, Instance, PlacementLimits, build_in
 from gavotte.place.conflict import check_quotas, check_sums, find_conflict
 from gavotte.place.constraints import check_constraints, price_usd
 from gavotte.place.exact.cpsat import PROVEN
+from gavotte.place.exact.solution import Solution
 from gavotte.place.merge import check_apps
-from gavotte.place.methods import METHODS, Effort, Watch, default_threads, run_method
+from gavotte.place.methods import METHODS, Effort, Watch, default_threads, run_at_once, run_method
 from gavotte.place.running import Running
 
 logger = logging.getLogger(__name__)
@@ -49,12 +51,13 @@ class Answer:
     Attributes:
         placement: the Placement.
         chosen: the method that ran: differs from the one asked for under `auto`.
-        stopped: whether the clock ended the work, so that another run may find another placement.
+        stopped: whether the clock ended the work, so that another run may find another placement or bound.
         interrupted: whether a signal ended it; the best found until then is the answer.
         gap: (completion - bound) / completion; 0 = proven the least.
         price_usd: of the hosts used and the bytes between them, as the Network says.
         limits: that it was made under.
         unmoved_s: where moves between phases were weighed, the completion time of the best placement without any.
+        bound_stopped: whether clock or signal cut short the work on the bound, so that another run may prove more.
     """
 
     placement: Placement
@@ -65,6 +68,7 @@ class Answer:
     limits: PlacementLimits
     interrupted: bool = False
     unmoved_s: float | None = None
+    bound_stopped: bool = False
 
 
 def place(
@@ -147,6 +151,9 @@ def decide(
 ) -> Answer:
     """As `place`, with more about how the Placement was found. Arguments are those of `place`.
 
+    A signal whose handler raises what is no `Exception`, such as `KeyboardInterrupt`, ends the work: the answer is the
+    best placement found until then, and the error comes out only where there is none.
+
     Raises:
         InfeasibleError: when the method finds no placement that keeps all constraints.
         GavotteError: when the request makes no sense.
@@ -160,36 +167,104 @@ def decide(
     if not 0 < time_limit_s <= 1e6:
         raise GavotteError(f"a time limit of {time_limit_s:g} s is out of range", hint="use 0.1 s to a million")
     effort = Effort(time_limit_s, seed, threads or default_threads(), repeatable, watch)
-    instance = _instance(network, apps, sharing, allowed, running, limits)
-    check_sums(network, apps, running)
-    check_quotas(limits.quotas)
-    start_s = clock()
+    work = _Work(network, apps, sharing, allowed or {}, running, limits, method, effort, clock)
     try:
-        outcome = run_method(instance, method, effort)
-    except InfeasibleError:
-        if method in _PLANNING:
-            conflict_s = time_limit_s if repeatable else max(effort.left_s, CONFLICT_S)
-            conflict = find_conflict(network, apps, allowed or {}, running, limit_s=conflict_s, limits=limits)
-            if conflict is not None:
-                raise conflict from None
-        raise
-    elapsed_s = clock() - start_s
-    logger.info(
-        "%d tasks on %d hosts: %s chose %s, which took %.2f s%s",
-        len(instance.tasks),
-        len(instance.hosts),
-        method,
-        outcome.method,
-        elapsed_s,
-        " and was stopped by the clock" if outcome.stopped else "",
-    )
-    assignment = {task: instance.hosts[host] for task, host in zip(instance.tasks, outcome.hosts, strict=True)}
-    check_constraints(network, apps, assignment, method, limits)
-    placement = _placement(instance, apps, method, assignment, outcome.hosts, elapsed_s, seed, outcome.bound_s)
-    gap = 1 - placement.bound_s / placement.completion_s if placement.completion_s > 0 else 0.0
-    price = price_usd(network, apps, assignment)
-    gap = 0.0 if placement.optimal else gap
-    return Answer(placement, outcome.method, outcome.stopped, gap, price, limits, outcome.interrupted)
+        return work.answer(work.outcome())
+    except BaseException as signal:
+        if isinstance(signal, Exception):
+            raise
+        known = work.known()
+        if known is None:
+            raise
+        return work.answer(replace(known, stopped=True, interrupted=True))
+
+
+@dataclass
+class _Work:
+    """One call of `decide`, whose parts can be done again after a signal."""
+
+    network: Network
+    apps: Sequence[App]
+    sharing: str | None
+    allowed: Mapping[str, Sequence[str]]
+    running: Sequence[Running]
+    limits: PlacementLimits
+    method: str
+    effort: Effort
+    clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        self.begin_s = self.clock()
+
+    @cached_property
+    def instance(self) -> Instance:
+        """What is placed; errors of the request come from here."""
+        return _instance(self.network, self.apps, self.sharing, self.allowed, self.running, self.limits)
+
+    def outcome(self) -> Solution:
+        """What the method finds."""
+        instance, limits, effort = self.instance, self.limits, self.effort
+        check_sums(self.network, self.apps, self.running)
+        check_quotas(limits.quotas)
+        try:
+            effort.found = run_method(instance, self.method, effort)
+        except InfeasibleError:
+            if self.method in _PLANNING:
+                conflict_s = effort.limit_s if effort.repeatable else max(effort.left_s, CONFLICT_S)
+                conflict = find_conflict(
+                    self.network, self.apps, self.allowed, self.running, limit_s=conflict_s, limits=limits
+                )
+                if conflict is not None:
+                    raise conflict from None
+            raise
+        return effort.found
+
+    def known(self) -> Solution | None:
+        """The best when a signal came, with what is proven; None if there is no placement."""
+        found = self.effort.found
+        if found is None:  # too early: the search's starts take no time
+            try:
+                found = run_at_once(self.instance, self.method, self.effort)
+            except InfeasibleError:
+                return None
+        return replace(found, bound_s=max(found.bound_s, self.effort.bound_s), bound_stopped=self.effort.bound_stopped)
+
+    def answer(self, outcome: Solution) -> Answer:
+        """The Placement of what a method found."""
+        instance = self.instance
+        elapsed_s = self.clock() - self.begin_s
+        logger.info(
+            "%d tasks on %d hosts: %s chose %s, which took %.2f s%s",
+            len(instance.tasks),
+            len(instance.hosts),
+            self.method,
+            outcome.method,
+            elapsed_s,
+            " and was stopped by the clock" if outcome.stopped else "",
+        )
+        assignment = {task: instance.hosts[host] for task, host in zip(instance.tasks, outcome.hosts, strict=True)}
+        check_constraints(self.network, self.apps, assignment, self.method, self.limits)
+        placement = _placement(
+            instance,
+            self.apps,
+            self.method,
+            assignment,
+            outcome.hosts,
+            elapsed_s,
+            self.effort.seed,
+            outcome.bound_s,
+        )
+        gap = 1 - placement.bound_s / placement.completion_s if placement.completion_s > 0 else 0.0
+        return Answer(
+            placement=placement,
+            chosen=outcome.method,
+            stopped=outcome.stopped or outcome.bound_stopped,
+            gap=0.0 if placement.optimal else gap,
+            price_usd=price_usd(self.network, self.apps, assignment),
+            limits=self.limits,
+            interrupted=outcome.interrupted,
+            bound_stopped=outcome.bound_stopped,
+        )
 
 
 def evaluate(

@@ -72,10 +72,12 @@ def spend(
         return decide(limits, limit_s)
     best = decide(limits, limit_s * FIRST_SHARE)
     most_s = best.placement.completion_s * (1 + within)
+    interrupted = best.interrupted
 
     def tried(limit: PlacementLimits, left: int) -> Answer | None:
         """An answer under a limit, where so many more may be asked for."""
-        if best.interrupted:
+        nonlocal interrupted
+        if interrupted:
             return None
         left_s = limit_s * (1 - FIRST_SHARE) if repeatable else max(limit_s - (clock() - begin_s), 0.0)
         share_s = left_s / (PRICE_STEPS if repeatable else left)
@@ -86,11 +88,19 @@ def spend(
         except InfeasibleError as error:
             logger.debug("%s leaves no room: %s", limit, error)
             return None
+        except BaseException as error:
+            if isinstance(error, Exception):
+                raise
+            interrupted = True  # a signal: what is known counts
+            return None
+        interrupted = answer.interrupted
         return answer if answer.placement.completion_s <= most_s * (1 + 1e-9) else None
 
     if goal == "latency":
-        return _nearest(best, tried, limits, network, apps)
-    return _fewest(best, tried, limits) if goal == "hosts" else _cheapest(best, tried, limits)
+        found = _nearest(best, tried, limits, network, apps)
+    else:
+        found = _fewest(best, tried, limits) if goal == "hosts" else _cheapest(best, tried, limits)
+    return replace(found, interrupted=interrupted)
 
 
 def _fewest(best: Answer, tried: Callable[[PlacementLimits, int], Answer | None], limits: PlacementLimits) -> Answer:

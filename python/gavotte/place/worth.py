@@ -32,7 +32,10 @@ NOTHING = 1e-9
 """Of the time of blind placements: what a mean of sums of floating-point numbers may be off."""
 
 _DRAWS = 40
-"""Networks drawn around the measured one; on large ones fewer, as each costs N^2."""
+_PAIRS = 400_000
+_TRANSFERS = 1_000_000
+"""Networks drawn around the measured one, fewer where their pairs of hosts or the transfers would be more than so many
+in all."""
 
 _MOST_DRAWN = 300
 """Hosts up to which the rates of pairs are drawn, too. Beyond, a draw of a million takes longer than placing, and the
@@ -131,10 +134,11 @@ def worth(
     rng = np.random.default_rng(seed)
     names = [app.name for app in apps]
     gains = []
-    draws = max(4, min(_DRAWS, 400_000 // len(network.hosts) ** 2))
+    transfers = max(sum(len(app.transfer) for app in apps), 1)
+    draws = max(4, min(_DRAWS, _PAIRS // len(network.hosts) ** 2, _TRANSFERS // transfers))
     for draw in range(draws + 1):
         drawn = network if draw == 0 else disturbed(network, rate_error, rng)
-        core = build_instance(drawn, apps, sharing).core
+        core = instance.over(drawn)
         baseline_s = float(np.mean([np.mean([core.evaluate(hosts).seconds for hosts in found]) for found in blind]))
         ours_s = core.evaluate(ours).seconds
         gains.append((1 - ours_s / baseline_s if baseline_s > 0 else 0.0, baseline_s, baseline_s - ours_s))

@@ -1,6 +1,7 @@
 //! Tests of the placement policies, the completion time and its bound.
 
 mod completion;
+mod limits;
 mod paper;
 mod properties;
 mod support;

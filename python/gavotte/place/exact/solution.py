@@ -18,6 +18,7 @@ class Solution:
         stopped: whether the clock ended the work, so that another run may answer differently.
         method: what was really run: `optimal` where an exact model gave the answer.
         interrupted: whether a signal ended it.
+        bound_stopped: whether clock or signal cut short the work on the bound, so that another run may prove more.
     """
 
     hosts: npt.NDArray[np.uint32]
@@ -25,3 +26,4 @@ class Solution:
     stopped: bool
     method: str
     interrupted: bool = False
+    bound_stopped: bool = False

@@ -1,0 +1,85 @@
+//! Whoever sets a limit gets it: what takes long asks for it, and counts its work where there is no clock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::support::{Draft, MB, MBIT, task, transfer, uniform};
+use gavotte_assign::Search;
+
+/// All to all, in amounts that differ: placements of it are seldom at rest.
+fn dense(tasks: usize, hosts: usize) -> Draft {
+    let ways = (0..tasks).flat_map(|one| (0..tasks).map(move |other| (one, other)));
+    let sent = |(one, other): (usize, usize)| transfer(one, other, (1 + (one * 7 + other * 13) % 29) as u64 * MB);
+    let transfers = ways.filter(|(one, other)| one != other).map(sent).collect();
+    let tasks = (0..tasks).map(|number| task(&format!("t{number}"), 1.0)).collect();
+    let mut draft = uniform(tasks, transfers, hosts, 4.0, 100.0 * MBIT);
+    for (m, rate) in draft.network.rate_bps.iter_mut().enumerate() {
+        *rate = (1 + m * 31 % 17) as f64 * 10.0 * MBIT;
+    }
+    draft
+}
+
+#[test]
+fn the_polish_after_a_search_counts_what_it_tries() {
+    let problem = dense(40, 16).problem();
+    let asked = AtomicU64::new(0);
+    let late = || {
+        asked.fetch_add(1, Ordering::Relaxed);
+        false
+    };
+    let search = Search {
+        steps: 1,
+        threads: 1,
+        late: &late,
+        ..Search::default()
+    };
+    search.run(&problem, 0, &[]).unwrap();
+    // Half a million exchanges, and a move of a task looks at 78 at least.
+    let tried = asked.load(Ordering::Relaxed);
+    assert!((1..=500_000 / 78).contains(&tried), "{tried} moves tried");
+}
+
+#[test]
+fn the_polish_ends_when_it_is_late() {
+    let problem = dense(24, 8).problem();
+    let asked = AtomicU64::new(0);
+    let late = || asked.fetch_add(1, Ordering::Relaxed) >= 10;
+    let search = Search {
+        threads: 1,
+        gone: &|| 1.0,
+        late: &late,
+        ..Search::default()
+    };
+    let found = search.run(&problem, 0, &[]).unwrap();
+    assert!(found.stopped);
+    // Once in the pass that it ends, and once in the next one.
+    assert!(asked.load(Ordering::Relaxed) <= 12);
+}
+
+#[test]
+fn a_signal_ends_the_search_of_a_large_problem_at_every_level() {
+    let ring = |tasks: usize| (0..tasks).map(move |task| transfer(task, (task + 1) % tasks, MB));
+    let tasks = (0..400).map(|number| task(&format!("t{number}"), 1.0)).collect();
+    let problem = uniform(tasks, ring(400).collect(), 120, 4.0, 100.0 * MBIT).problem();
+    let search = Search {
+        steps: 1 << 62,
+        threads: 1,
+        gone: &|| f64::INFINITY,
+        ..Search::default()
+    };
+    let found = search.run(&problem, 0, &[]).unwrap();
+    assert!(found.steps < 1_000_000, "{} steps", found.steps);
+}
+
+#[test]
+fn the_bound_by_sets_looks_at_the_clock_while_it_lists_them() {
+    let problem = dense(30, 12).problem();
+    let asked = AtomicU64::new(0);
+    let over = || {
+        asked.fetch_add(1, Ordering::Relaxed);
+        false
+    };
+    problem.sets_bound_s(1e6, 1, 1, &over);
+    // Ten thousand sets and more are listed; the one round asks ten times.
+    assert!(asked.load(Ordering::Relaxed) > 30);
+    assert!((problem.sets_bound_s(1e6, 10, 1_000_000, &|| true) - problem.bound_s()).abs() < 1e-9);
+}
