@@ -87,7 +87,8 @@ class Asking:
         try:
             health = self._stubs[name].Health(pb.HealthRequest(), timeout=LOST_DEADLINE_S)
             check_message(health)
-        except (grpc.RpcError, AgentError):
+        except (grpc.RpcError, AgentError, ValueError):
+            # ValueError: the road is closed, since our own run has ended meanwhile.
             return ""
         return "" if health.run_id == self.run_id else str(health.run_id)
 

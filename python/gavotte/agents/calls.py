@@ -57,8 +57,12 @@ def lease_left_s(error: grpc.RpcError) -> float:
 
 
 def _info(error: grpc.RpcError) -> error_details_pb2.ErrorInfo:
-    status = rpc_status.from_call(error) if isinstance(error, grpc.Call) else None
     info = error_details_pb2.ErrorInfo()
+    try:
+        status = rpc_status.from_call(error) if isinstance(error, grpc.Call) else None
+    except ValueError:
+        # The details are another status's: the call was cancelled as its answer came, or the agent is broken.
+        return info
     for detail in status.details if status else ():
         if detail.Unpack(info):
             break
