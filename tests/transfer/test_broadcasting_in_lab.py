@@ -265,7 +265,7 @@ def test_a_controller_that_is_killed_goes_on_from_what_is_there(
 def test_nonsense_is_refused(cloud: lab.Session, file: Path, tmp_path: Path) -> None:
     inventory = read_inventory(cloud.hosts_file)
     output = str(tmp_path / "out-{host}")
-    with pytest.raises(GavotteError, match="`q` is not a host"):
+    with pytest.raises(GavotteError, match="no host `q`"):
         broadcast(str(file), inventory, "q", output)
     with pytest.raises(GavotteError, match="has the file already"):
         broadcast(str(file), inventory, "h0", output, targets=["h0"])
