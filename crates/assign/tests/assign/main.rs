@@ -1,5 +1,6 @@
 //! Tests of the placement policies, the completion time and its bound.
 
+mod bounds;
 mod completion;
 mod limits;
 mod paper;
