@@ -84,6 +84,11 @@ class Opening:
             < max(2, math.ceil(ENOUGH * len(pairs)))
         }
 
+    def by_test(self, links: Mapping[str, list[Pair]]) -> list[dict[str, list[Pair]]]:
+        """Lays links that are untested together whose pairs went in the same round."""
+        parts = ({link: pairs for link, pairs in links.items() if set(pairs) <= set(test)} for test in self.tests)
+        return [part for part in parts if part]
+
 
 def opening(rounds: Sequence[Sequence[Pair]], company: Company) -> Opening:
     """Chooses what goes first.

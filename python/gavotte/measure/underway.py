@@ -21,14 +21,13 @@ from gavotte.measure.answers import read, sent_as
 from gavotte.measure.busy import Busy
 from gavotte.measure.company import EVERYTHING, Beside, Company, Sent
 from gavotte.measure.cost import CostLimits
+from gavotte.measure.filling import Filling
 from gavotte.measure.journal import Journal
 from gavotte.measure.methods import TRAIN_BRIEF_S
 from gavotte.measure.opening import FULL, PAUSE_S, STRETCHED, Opening, opening
 from gavotte.measure.planning import AHEAD, MOST_AHEAD, MeasurementPlan
 from gavotte.measure.results import PathResult, Results, path_result
 from gavotte.measure.rounds import packed
-from gavotte.measure.sharing.carrier import TRAIN_HOLD_S, FleetCarrier
-from gavotte.measure.sharing.crowding import FEWEST, Crowding
 from gavotte.measure.sharing.paths import path_lengths
 from gavotte.terms import Pair, Progress
 from gavotte.terms.hierarchy import hierarchy_of
@@ -52,7 +51,6 @@ class Underway:
     Attributes:
         again: probes beyond the first of a path and snapshot.
         seconds: of probing.
-        bytes_sent: payload.
         doubtful: pairs of the last snapshot that a limit kept from being measured alone.
         busy: pairs of the last snapshot of which only TCP's share beside others' traffic is told.
         untested: links that pairs may share of which nothing is known, with the pairs that were to cross them together.
@@ -91,8 +89,7 @@ class Underway:
         self._company = Company(len(plan.names), plan.links, tolerance=plan.method.tolerance)
         self._busy = Busy(plan.method)
         self._opening: Opening | None = None
-        self._crowding: Crowding | None = None
-        self._carrier: FleetCarrier | None = None
+        self._filling: Filling | None = None
         self._most = plan.most(limits)
         # Of hosts that no Network knows, the first rounds tell what the others will cost.
         self._guessed = limits.bytes is None and not plan.rates
@@ -102,7 +99,7 @@ class Underway:
         self._share = plan.budget(limits).max_bytes if limits.bytes is not None else 0
         self.again = 0
         self.seconds = 0.0
-        self.bytes_sent = 0
+        self._probed_bytes = 0
         self.doubtful: list[Pair] = []
         self.busy: list[Pair] = []
         self.untested: dict[str, list[Pair]] = {}
@@ -167,20 +164,25 @@ class Underway:
             logger.warning("the clock was set back by %.0f s; times go on from the last snapshot's", last_s - now_s)
         return max(now_s, last_s)
 
+    @property
+    def bytes_sent(self) -> int:
+        """Payload so far."""
+        return self._probed_bytes + (self._filling.bytes_sent if self._filling is not None else 0)
+
     def shared(self) -> dict[str, float]:
         """Links that were found full, with what they were seen to carry, bit/s; 0 = not told."""
         return {
             link: max((e.sum_bps for e in self.evidence() if e.subject == link), default=0.0)
             for link in sorted(self._company.full)
-            if self._crowding is not None and self._crowding.knows(link)
+            if self._filling is not None and self._filling.crowding.knows(link)
         }
 
     def evidence(self) -> tuple[Evidence, ...]:
         """What the experiments on shared links told, and where there is nothing to tell."""
-        if self._crowding is None:
+        if self._filling is None:
             return ()
-        rate = self._rates()
-        return (*self._crowding.records(rate), *(self._crowding.untold(*each, rate) for each in self.untested.items()))
+        rate, crowding = self._rates(), self._filling.crowding
+        return (*crowding.records(rate), *(crowding.untold(*each, rate) for each in self.untested.items()))
 
     def _rates(self) -> Floats:
         """(N, N) bit/s, the last of each path; NaN = none."""
@@ -212,7 +214,7 @@ class Underway:
         readings: dict[Pair, Beside] = {}
         looked: Counter[Pair] = Counter()
         self._busy, self.busy = Busy(self._plan.method), []
-        if self._crowding is None and len(self._here()) > 2 and todo and self._look() and not self._plan.links:
+        if self._filling is None and len(self._here()) > 2 and todo and self._look() and not self._plan.links:
             todo = self._open(todo, readings, looked, number)
         if self._company.found:
             todo = self._company.rounds(todo)
@@ -263,19 +265,25 @@ class Underway:
         return first.rest
 
     def _test_again(self) -> None:
-        """Fills links of which the first rounds told nothing, each by itself and for longer."""
-        while self._opening is not None and self._crowding is not None:
+        """Fills links of which the first rounds told nothing, for longer: at first together, then each by itself."""
+        together = True
+        while self._opening is not None and (filling := self._filling) is not None:
             untested = self._opening.untested(self._rates(), self._plan.method)
             self.untested = {
                 link: pairs
                 for link, pairs in untested.items()
-                if link not in self._company.full and not self._crowding.free(link)
+                if link not in self._company.full and not filling.crowding.free(link)
             }
-            todo = self._crowding.left(self.untested)
+            todo = filling.crowding.left(self.untested)
             if not todo or self.stopped or self._share or self._plan.only is not None:
                 return
             self._check()
-            if not self._fill(dict.fromkeys(todo, math.inf), sure=True):
+            if together:
+                together = True
+                for aims in self._opening.by_test({link: self.untested[link] for link in todo}):
+                    filling.cross(aims, self._rates(), spare_bytes=self._spare_bytes())
+                    self._check()
+            elif not self._fill(dict.fromkeys(todo, math.inf), sure=True):
                 return
 
     def _take_shares(self, number: int) -> None:
@@ -303,8 +311,8 @@ class Underway:
         names = self._plan.names
         self._results.lengths = path_lengths(self._fleet, names, seed=self._plan.seed)
         tree = hierarchy_of(names, self._results.lengths)
-        self._carrier = FleetCarrier(self._fleet, names, trains=self._plan.method.name == "train")
-        self._crowding = Crowding(self._carrier, tree, seed=self._plan.seed)
+        trains = self._plan.method.name == "train"
+        self._filling = Filling(self._fleet, names, tree, self._company, trains=trains, seed=self._plan.seed)
         return self._company.see(tree)
 
     def _doubts(self, number: int, readings: dict[Pair, Beside], looked: Counter[Pair]) -> list[Pair]:
@@ -374,41 +382,23 @@ class Underway:
         return not self._share or self._sent[name] + self._plan.method.bytes_per_path <= self._share
 
     def _fill(self, links: Mapping[str, float], *, sure: bool = False) -> bool:
-        """Finds what links carry, and so how many pairs they have room for.
-
-        Returns:
-            whether that was tried: not where the paths that are left would then cost more than was said.
+        """Finds what links carry; returns whether that was tried: not where paths would then cost more than was said.
 
         Args:
             links: with what was on them when somebody lost, bit/s.
             sure: where it stays unknown whether a link is shared, it is not taken to be.
         """
-        if self._crowding is None or self._carrier is None or self.stopped or self._share:
+        if self._filling is None or self.stopped or self._share:
             return False
-        rate = self._rates()
-        if not np.isfinite(rate).any():
-            return False
-        usual = float(np.nanmedian(rate))
-        if len(links) * FEWEST * usual / 8 * TRAIN_HOLD_S > self._spare_bytes():
-            return False
-        for i, j in np.argwhere(np.isnan(rate)):
-            rate[i, j] = self._company.reached_bps((int(i), int(j))) or usual
-        np.fill_diagonal(rate, np.nan)
-        before = self._carrier.bytes_sent
-        for link, record in self._crowding.fill(links, rate, self._here()).items():
-            if sure and record.verdict == "unknown":
-                continue
-            self._company.settle(link, record.sum_bps, shared=record.verdict != "independent")
-        self.bytes_sent += self._carrier.bytes_sent - before
-        return True
+        return self._filling.fill(links, self._rates(), self._here(), spare_bytes=self._spare_bytes(), sure=sure)
 
     def _confirm(self) -> None:
         """Fills each full link until two sums agree, and others once: an oversubscribed rack is seldom the only one."""
         if not self._share and not self.stopped and (others := self._company.untested()):
             self._fill(others)
         self._test_again()
-        while self._crowding is not None and not self.stopped:
-            todo = self._crowding.unsettled(self._company.full)
+        while self._filling is not None and not self.stopped:
+            todo = self._filling.crowding.unsettled(self._company.full)
             if not todo or self._share:
                 return
             self._check()
@@ -455,7 +445,7 @@ class Underway:
         )
         sent: list[Sent] = []
         for answer in carry_out(self._fleet, schedule, round_s=self._plan.round_s, losses=self._losses):
-            self.bytes_sent += answer.bytes_sent
+            self._probed_bytes += answer.bytes_sent
             self._sent[answer.source] += answer.bytes_sent
             self._largest_bytes = max(self._largest_bytes, answer.bytes_sent)
             reading = read(answer, self._plan.method, self._busy)

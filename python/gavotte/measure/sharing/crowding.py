@@ -14,7 +14,7 @@ from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats
 from gavotte.measure.sharing.carrier import Carrier
 from gavotte.measure.sharing.experiments import AGREE
-from gavotte.measure.sharing.overlap import MIN_OVERLAP_S, Together, evidence, together
+from gavotte.measure.sharing.overlap import MIN_OVERLAP_S, Series, Together, evidence, together
 from gavotte.measure.sharing.trials import WAYS, Trial, choose, rounds_of
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
@@ -93,6 +93,40 @@ class Crowding:
             }
         return found
 
+    def pass_together(self, aims: Mapping[str, Sequence[Pair]], rate: Floats) -> dict[str, Evidence]:
+        """Lets pairs cross several links at once: where all carry what they do alone, no link on their way is full.
+
+        Args:
+            aims: links of the tree, with those of the pairs that cross each; no host is in two pairs of them.
+            rate: (N, N) what pairs carry alone, bit/s.
+
+        Returns:
+            what was found for the links that are not full; others may only have suffered for them.
+        """
+        pairs = sorted({pair for each in aims.values() for pair in each})
+        series = self._carrier.carry([pairs], {pair: float(rate[pair]) for pair in pairs}, "disjoint")
+        found: dict[str, Evidence] = {}
+        for label, each in aims.items():
+            link = self._link[label]
+            record = self._read(Trial(link, tuple(each)), rate, series)
+            if record is not None and record[1].verdict == "independent":
+                self._found[link].append(record[0])
+                self._free.add(link)
+                found[label] = record[1]
+        return found
+
+    def _read(
+        self, trial: Trial, rate: Floats, series: Mapping[Pair, Series]
+    ) -> tuple[tuple[Trial, Together, float], Evidence] | None:
+        """What an experiment told; None where its pairs did not all send at the same time."""
+        if not all(pair in series for pair in trial.pairs):
+            return None
+        told, time_s = together([series[pair] for pair in trial.pairs]), time.time()
+        if told.overlap_s < MIN_OVERLAP_S:
+            return None
+        alone = {pair: float(rate[pair]) for pair in trial.pairs}
+        return (trial, told, time_s), evidence(self._tree, trial, alone, told, time_s=time_s)
+
     def _run(self, trials: Sequence[Trial], rate: Floats) -> dict[int, Evidence]:
         """Runs experiments, those on links that cannot meet at the same time."""
         found = {}
@@ -101,13 +135,9 @@ class Crowding:
                 expect = {pair: float(rate[pair]) for trial in members for pair in trial.pairs}
                 series = self._carrier.carry([trial.pairs for trial in members], expect, way)
                 for trial in members:
-                    if not all(pair in series for pair in trial.pairs):
-                        continue
-                    told, time_s = together([series[pair] for pair in trial.pairs]), time.time()
-                    if told.overlap_s >= MIN_OVERLAP_S:
-                        self._found[trial.link].append((trial, told, time_s))
-                        record = evidence(self._tree, trial, expect, told, time_s=time_s)
-                        found[trial.link] = record
+                    if (told := self._read(trial, rate, series)) is not None:
+                        found[trial.link] = record = told[1]
+                        self._found[trial.link].append(told[0])
                         if record.verdict == "shared":
                             self._lost[trial.link].append(record.sum_bps)
         return found

@@ -1,0 +1,94 @@
+"""Fills links that pairs may share, and notes what they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from gavotte.agents import Fleet
+from gavotte.formats.history import Floats
+from gavotte.measure.company import Company
+from gavotte.measure.sharing.carrier import TRAIN_HOLD_S, FleetCarrier
+from gavotte.measure.sharing.crowding import FEWEST, Crowding
+from gavotte.terms import Pair
+from gavotte.terms.hierarchy import Hierarchy
+
+
+class Filling:
+    """Experiments on links, beside the measurement of paths.
+
+    Attributes:
+        crowding: what they told.
+    """
+
+    def __init__(
+        self, fleet: Fleet, names: Sequence[str], tree: Hierarchy, company: Company, *, trains: bool, seed: int
+    ) -> None:
+        """Has sent nothing yet.
+
+        Args:
+            fleet: enrolled agents.
+            names: hosts in matrix order.
+            tree: of all hosts.
+            company: told of what links carry.
+            trains: paths are measured by trains, not by TCP.
+            seed: of the choice of pairs.
+        """
+        self._company = company
+        self._carrier = FleetCarrier(fleet, names, trains=trains)
+        self.crowding = Crowding(self._carrier, tree, seed=seed)
+
+    @property
+    def bytes_sent(self) -> int:
+        """Payload so far."""
+        return self._carrier.bytes_sent
+
+    def fill(
+        self,
+        links: Mapping[str, float],
+        rate: Floats,
+        hosts: Collection[int],
+        *,
+        spare_bytes: float,
+        sure: bool = False,
+    ) -> bool:
+        """Finds what links carry, and so how many pairs they have room for.
+
+        Args:
+            links: with what was on them when somebody lost, bit/s.
+            rate: (N, N) what pairs carry alone, bit/s; NaN = unknown.
+            hosts: that can be used.
+            spare_bytes: that may be sent.
+            sure: where it stays unknown whether a link is shared, it is not taken to be.
+
+        Returns:
+            whether that was tried.
+        """
+        if not np.isfinite(rate).any():
+            return False
+        usual = float(np.nanmedian(rate))
+        if len(links) * FEWEST * usual / 8 * TRAIN_HOLD_S > spare_bytes:
+            return False
+        rate = rate.copy()
+        for i, j in np.argwhere(np.isnan(rate)):
+            rate[i, j] = self._company.reached_bps((int(i), int(j))) or usual
+        np.fill_diagonal(rate, np.nan)
+        for link, record in self.crowding.fill(links, rate, hosts).items():
+            if not (sure and record.verdict == "unknown"):
+                self._company.settle(link, record.sum_bps, shared=record.verdict != "independent")
+        return True
+
+    def cross(self, aims: Mapping[str, Sequence[Pair]], rate: Floats, *, spare_bytes: float) -> None:
+        """Lets pairs cross several links at once, and notes which of them are not full.
+
+        Args:
+            aims: links, with the pairs that are to cross each; no host is in two pairs.
+            rate: (N, N) what pairs carry alone, bit/s.
+            spare_bytes: that may be sent.
+        """
+        wanted_bps = sum(float(rate[pair]) for pair in {pair for each in aims.values() for pair in each})
+        # NaN where that is not known of all
+        if wanted_bps / 8 * TRAIN_HOLD_S <= spare_bytes:
+            for link, record in self.crowding.pass_together(aims, rate).items():
+                self._company.settle(link, record.sum_bps, shared=False)
