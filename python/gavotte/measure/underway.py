@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import time
@@ -266,8 +267,9 @@ class Underway:
 
     def _test_again(self) -> None:
         """Fills links of which the first rounds told nothing, for longer: at first together, then each by itself."""
-        together = True
-        while self._opening is not None and (filling := self._filling) is not None:
+        for turn in itertools.count():
+            if self._opening is None or (filling := self._filling) is None:
+                return
             untested = self._opening.untested(self._rates(), self._plan.method)
             self.untested = {
                 link: pairs
@@ -278,8 +280,7 @@ class Underway:
             if not todo or self.stopped or self._share or self._plan.only is not None:
                 return
             self._check()
-            if together:
-                together = True
+            if turn == 0:
                 for aims in self._opening.by_test({link: self.untested[link] for link in todo}):
                     filling.cross(aims, self._rates(), spare_bytes=self._spare_bytes())
                     self._check()
