@@ -628,6 +628,13 @@ class Problem:
     def bound_s(self) -> float:
         """No assignment completes sooner than this many seconds; `inf` if a task fits on no host."""
 
+    def offers(self) -> list[tuple[int, float, float, tuple[int, float, float] | None]]:
+        """For each host its nano-cores and the bit/s that it can send to and receive from all others together.
+
+        Where others on its machine are reached past its caps: the machine's nano-cores, and what the host can send to
+        and receive from beyond it; else None.
+        """
+
     def flows_bound_s(self, work: int, limit_s: float, watch: Callable[[float], object] | None = None) -> Proven:
         """The same from flows that no host can keep inside, for many tasks: at least `bound_s`.
 

@@ -104,6 +104,21 @@ impl Problem {
         moved
     }
 
+    /// For each host, what units on it can exchange with others at most.
+    pub fn offers(&self) -> Vec<Offer> {
+        let offer = |host: usize| {
+            let most = |direction| self.most_of(&[host], direction);
+            let nano_cores = Cores::offered(self.capacity[host].cpus).nanos();
+            Offer {
+                nano_cores,
+                leave_bps: most(Direction::Out),
+                enter_bps: most(Direction::In),
+                machine: self.mates(host),
+            }
+        };
+        (0..self.capacity.len()).map(offer).collect()
+    }
+
     /// The machine of a host that has others beside it there which it reaches past its caps.
     fn mates(&self, host: usize) -> Option<Mates> {
         if self.network.sharing() == Sharing::Pipe || self.network.colocated_count(host) < 2 {
@@ -197,11 +212,28 @@ impl Problem {
     }
 }
 
+/// What a host holds, and what it can send and receive.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer {
+    /// Its cores.
+    pub nano_cores: u64,
+    /// To all other hosts together, bit/s.
+    pub leave_bps: f64,
+    /// From all other hosts together, bit/s.
+    pub enter_bps: f64,
+    /// What it shares with others there, if it reaches them past its caps.
+    pub machine: Option<Mates>,
+}
+
 /// What a host and those on its machine hold, and what it can send to and receive from other machines.
-struct Mates {
-    nano_cores: u64,
-    leave_bps: f64,
-    enter_bps: f64,
+#[derive(Clone, Copy, Debug)]
+pub struct Mates {
+    /// Of all of them together.
+    pub nano_cores: u64,
+    /// From the host to other machines, bit/s.
+    pub leave_bps: f64,
+    /// From other machines to the host, bit/s.
+    pub enter_bps: f64,
 }
 
 /// Whether a host sends or receives.

@@ -40,6 +40,7 @@ mod units;
 mod validate;
 
 pub use baselines::{MinMachines, Random, RoundRobin};
+pub use bound::{Mates, Offer};
 pub use completion::{Bottleneck, Completion, LinkTime};
 pub use cores::Cores;
 pub use error::{PlaceError, ProblemError, UnknownPolicy};

@@ -7,7 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gavotte_assign::{
-    Assignment, Capacity, Load, MaxHosts, MaxLatency, MaxPrice, Parts, Quota, Rules, Search, Stores, Task, Transfer,
+    Assignment, Capacity, Load, MaxHosts, MaxLatency, MaxPrice, Offer, Parts, Quota, Rules, Search, Stores, Task,
+    Transfer,
 };
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -30,6 +31,9 @@ const MOST_POLISH_S: f64 = 0.2;
 pub(crate) fn policies() -> Vec<&'static str> {
     gavotte_assign::policies().map(gavotte_assign::Policy::name).to_vec()
 }
+
+/// Nano-cores of a host, bit/s that it can send and receive, and the same of its machine.
+type Offered = (u64, f64, f64, Option<(u64, f64, f64)>);
 
 /// Columns of the tasks.
 #[derive(FromPyObject)]
@@ -285,6 +289,17 @@ impl Problem {
     /// The time that no assignment can beat.
     fn bound_s(&self, py: Python<'_>) -> f64 {
         py.detach(|| self.0.bound_s())
+    }
+
+    /// For each host its cores, what it can send and receive, and the same of its machine.
+    fn offers(&self, py: Python<'_>) -> Vec<Offered> {
+        let machine = |offer: &Offer| {
+            offer
+                .machine
+                .map(|mates| (mates.nano_cores, mates.leave_bps, mates.enter_bps))
+        };
+        let offered = |offer: Offer| (offer.nano_cores, offer.leave_bps, offer.enter_bps, machine(&offer));
+        py.detach(|| self.0.offers()).into_iter().map(offered).collect()
     }
 
     /// A better such time where tasks are many; `work` transfers are looked at.

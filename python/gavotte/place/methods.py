@@ -20,6 +20,7 @@ from gavotte.errors import InfeasibleError
 from gavotte.place.columns import Instance
 from gavotte.place.exact.cpsat import PROVEN, feasible, prove
 from gavotte.place.exact.highs import solve_ilp
+from gavotte.place.exact.hubs import hub_bound_s
 from gavotte.place.exact.solution import Solution
 
 METHODS: tuple[str, ...] = ("auto", "optimal", "ilp", "search", *_core.policies())
@@ -101,6 +102,9 @@ FLOWS_WORK = 20_000_000
 FLOWS_SHARE = 0.2
 """There, of the bound by flows: transfers looked at for a second of the time limit, the most of that, and the part of
 the limit that it may take by the clock."""
+
+HUBS_SHARE = 0.15
+"""There, of the bound by the tasks that exchange most: the part of the limit that it may take by the clock."""
 
 ENDLESS_STEPS = 1 << 62
 
@@ -296,7 +300,13 @@ def _bound(instance: Instance, effort: Effort) -> Solution | None:
     effort.bound_s = bound.seconds
     if bound.interrupted:
         raise Interrupted
-    effort.bound_stopped = bound.stopped or (warm is not None and warm.stopped)
+    stopped = bound.stopped or (warm is not None and warm.stopped)
+    # Where all partners of any task fit beside it, no single one tells anything.
+    if warm is None and instance.core.bound_s() > 0:
+        limit_s = effort.limit_s * (LATEST if effort.repeatable else HUBS_SHARE)
+        hub_s, cut = hub_bound_s(instance, limit_s=limit_s, strict=not effort.repeatable, tick=effort.tell)
+        effort.bound_s, stopped = max(bound.seconds, hub_s), stopped or cut
+    effort.bound_stopped = stopped
     return warm
 
 

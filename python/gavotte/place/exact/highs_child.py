@@ -11,7 +11,10 @@ from typing import Any
 
 
 def solve(request: dict[str, Any]) -> dict[str, object]:
-    """Minimizes `cost` over columns from 0 to `upper`, the first `binaries` of them whole, under `rows`."""
+    """Minimizes `cost` over columns from 0 to `upper`, the first `binaries` of them whole, under `rows`.
+
+    Without binaries, only an optimal solution is a bound.
+    """
     import highspy
     import numpy as np
 
@@ -46,11 +49,14 @@ def solve(request: dict[str, Any]) -> dict[str, object]:
     status = solver.getModelStatus()
     info = solver.getInfo()
     found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    bound = info.mip_dual_bound
+    if not request["binaries"]:
+        bound = info.objective_function_value if status == highspy.HighsModelStatus.kOptimal else 0.0
     names = {highspy.HighsModelStatus.kOptimal: "optimal", highspy.HighsModelStatus.kInfeasible: "infeasible"}
     return {
         "status": names.get(status, "stopped"),
         "solution": list(solver.getSolution().col_value) if found else [],
-        "bound": max(info.mip_dual_bound, 0.0) if abs(info.mip_dual_bound) < 1e300 else 0.0,
+        "bound": max(bound, 0.0) if abs(bound) < 1e300 else 0.0,
     }
 
 
