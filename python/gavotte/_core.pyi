@@ -644,6 +644,12 @@ class Problem:
             watch: told infinity now and then.
         """
 
+    def volume_bound_s(self) -> float:
+        """The same from the bytes that tasks exchange themselves: of use where each has more partners than fit beside it.
+
+        It takes hardly any time.
+        """
+
     def sets_bound_s(
         self,
         cap_s: float,

@@ -63,6 +63,16 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// The same from the bytes that tasks exchange themselves, which takes hardly any time: of use where each task has
+    /// more partners than fit beside it, as where all exchange with all.
+    pub fn volume_bound_s(&self) -> f64 {
+        (0..self.phases.len())
+            .map(|phase| Flows::new(self, phase).volume_s())
+            .sum()
+    }
+}
+
 /// The graph of one phase, and what hosts offer.
 struct Flows {
     /// Cores of each unit.
@@ -82,6 +92,9 @@ struct Tree {
     nodes: Vec<(u32, u32, u32)>,
     size: f64,
 }
+
+/// For each unit others, and what flows between it and them.
+type Streams = Vec<Vec<(u32, f64)>>;
 
 impl Flows {
     fn new(problem: &Problem, phase: usize) -> Self {
@@ -130,7 +143,13 @@ impl Flows {
             }
             shares.push(self.shares(size, &mut search, &|looked| looked >= work || over()));
         }
-        self.least_s(&sizes[..shares.len()], &shares)
+        self.least_s(&sizes[..shares.len()], &shares).max(self.volume_s())
+    }
+
+    fn volume_s(&self) -> f64 {
+        let (sizes, exchanged) = (self.sizes(), self.exchanged());
+        let shares: Vec<Vec<f64>> = sizes.iter().map(|&size| self.kept_out(&exchanged, size)).collect();
+        self.least_s(&sizes, &shares)
     }
 
     /// Cores of sets, the largest that a host holds first, down to that of the smallest unit.
@@ -192,7 +211,7 @@ impl Flows {
             }
         }
         self.fill(&mut trees);
-        self.kept_out(&trees, size)
+        self.kept_out(&self.streams(&trees), size)
     }
 
     /// Calls `tell` with each link that a flow takes, and how much flows there; links may come several times.
@@ -240,9 +259,16 @@ impl Flows {
         full
     }
 
-    /// For each unit what flows from and to it, less the most that can stay among units of `size` cores together.
-    fn kept_out(&self, trees: &[Tree], size: f64) -> Vec<f64> {
-        let mut flows: Vec<Vec<(u32, f64)>> = vec![Vec::new(); self.cores.len()];
+    /// For each unit with whom it exchanges bytes, and how many: the flows that nothing else has to carry.
+    fn exchanged(&self) -> Streams {
+        let to = |&(other, link): &(u32, u32)| (other, self.links[link as usize]);
+        let of = |partners: &Vec<(u32, u32)>| partners.iter().map(to).collect();
+        self.densest_first(self.partners.iter().map(of).collect())
+    }
+
+    /// For each unit what flows to and from every other.
+    fn streams(&self, trees: &[Tree]) -> Streams {
+        let mut flows: Streams = vec![Vec::new(); self.cores.len()];
         for tree in trees.iter().filter(|tree| tree.size > 0.0) {
             for &(unit, _, _) in &tree.nodes {
                 let flow = self.cores[unit as usize] * tree.size;
@@ -252,20 +278,34 @@ impl Flows {
                 }
             }
         }
-        let share = |(unit, mut flows): (usize, Vec<(u32, f64)>)| {
+        for flows in &mut flows {
             flows.sort_unstable_by_key(|&(other, _)| other);
             flows.dedup_by(|next, first| {
                 let same = next.0 == first.0;
                 first.1 += if same { next.1 } else { 0.0 };
                 same
             });
+        }
+        self.densest_first(flows)
+    }
+
+    /// In the order in which they would stay on a host.
+    fn densest_first(&self, mut flows: Streams) -> Streams {
+        let dense = |&(other, flow): &(u32, f64)| flow / self.cores[other as usize];
+        for flows in &mut flows {
+            flows.sort_unstable_by(|one, other| dense(other).total_cmp(&dense(one)));
+        }
+        flows
+    }
+
+    /// For each unit what flows from and to it, less the most that can stay among units of `size` cores together.
+    fn kept_out(&self, flows: &Streams, size: f64) -> Vec<f64> {
+        let share = |(unit, flows): (usize, &Vec<(u32, f64)>)| {
             let all: f64 = flows.iter().map(|flow| flow.1).sum();
             let cores = |other: u32| self.cores[other as usize];
-            let dense = |&(other, flow): &(u32, f64)| flow / cores(other);
-            flows.sort_unstable_by(|one, other| dense(other).total_cmp(&dense(one)));
             let mut free = (size - self.cores[unit]).max(0.0);
             let mut out = all;
-            for (other, flow) in flows {
+            for &(other, flow) in flows {
                 if cores(other) > free {
                     out -= flow * free / cores(other);
                     break;
@@ -275,7 +315,7 @@ impl Flows {
             }
             (out - SAME * all).max(0.0)
         };
-        flows.into_iter().enumerate().map(share).collect()
+        flows.iter().enumerate().map(share).collect()
     }
 
     /// The largest time within which all hosts together offer less than the units need.

@@ -309,6 +309,11 @@ impl Problem {
         proven(py, limit_s, watch.as_ref(), f64::INFINITY, bound_s)
     }
 
+    /// The same from the bytes that tasks exchange themselves.
+    fn volume_bound_s(&self, py: Python<'_>) -> f64 {
+        py.detach(|| self.0.volume_bound_s())
+    }
+
     /// A better such time, which takes longer to find; `cap_s` is that of a known assignment.
     #[pyo3(signature = (cap_s, rounds, work, limit_s, watch = None))]
     fn sets_bound_s(

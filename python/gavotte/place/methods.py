@@ -297,7 +297,8 @@ def _bound(instance: Instance, effort: Effort) -> Solution | None:
         work = min(int(effort.limit_s * BOUND_WORK_PER_S), BOUND_WORK)
         limit_s = math.inf if effort.repeatable else max(effort.limit_s * BOUND_SHARE, LEAST_S)
         bound = instance.core.sets_bound_s(seconds(instance, warm.hosts), BOUND_ROUNDS, work, limit_s, effort.tick)
-    effort.bound_s = bound.seconds
+    # Where all exchange with all, there are too many connected sets for the bound by them.
+    effort.bound_s = max(bound.seconds, instance.core.volume_bound_s())
     if bound.interrupted:
         raise Interrupted
     stopped = bound.stopped or (warm is not None and warm.stopped)
@@ -305,7 +306,7 @@ def _bound(instance: Instance, effort: Effort) -> Solution | None:
     if warm is None and instance.core.bound_s() > 0:
         limit_s = effort.limit_s * (LATEST if effort.repeatable else HUBS_SHARE)
         hub_s, cut = hub_bound_s(instance, limit_s=limit_s, strict=not effort.repeatable, tick=effort.tell)
-        effort.bound_s, stopped = max(bound.seconds, hub_s), stopped or cut
+        effort.bound_s, stopped = max(effort.bound_s, hub_s), stopped or cut
     effort.bound_stopped = stopped
     return warm
 

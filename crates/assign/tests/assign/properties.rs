@@ -379,6 +379,28 @@ fn bound_by_flows_sees_what_stars_do_not() {
 }
 
 #[test]
+fn bound_by_volume_is_the_optimum_where_equal_tasks_fill_equal_hosts() {
+    let all = (0..24).map(|each| task(&format!("t{each}"), 1.0)).collect();
+    let pairs = (0..24).flat_map(|one| (0..24).map(move |other| (one, other)));
+    let transfers = pairs.filter(|(one, other)| one != other);
+    let transfers = transfers.map(|(one, other)| transfer(one, other, 1_000_000)).collect();
+    let mut draft = uniform(all, transfers, 6, 4.0, f64::INFINITY);
+    draft.network.sharing = Sharing::Hose;
+    for host in &mut draft.network.hosts {
+        (host.egress, host.ingress) = (bps(100.0 * MBIT), bps(100.0 * MBIT));
+    }
+    let problem = draft.problem();
+    // Four tasks on a host send to the twenty others; by itself, one of them would keep three partners.
+    let optimum_s = 4.0 * 20.0 * 8e6 / 100e6;
+    let bound_s = problem.volume_bound_s();
+    assert!(
+        (bound_s / optimum_s - 1.0).abs() < 1e-6,
+        "{bound_s} s, optimum {optimum_s} s"
+    );
+    assert!(problem.bound_s() < 0.3 * optimum_s);
+}
+
+#[test]
 fn search_at_scale_is_never_above_its_starts_and_does_not_depend_on_threads() {
     let problem = grid(16, 32, 9.0);
     // Blocks of 4 x 2, laid on hosts in order.
