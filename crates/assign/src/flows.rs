@@ -16,6 +16,7 @@ use std::collections::BinaryHeap;
 
 use crate::bound::Direction;
 use crate::cores::Cores;
+use crate::needs::{Needs, Offered, SAME};
 use crate::problem::Problem;
 
 /// Sizes of sets that are told apart, at most, and how much smaller the next is at least.
@@ -40,13 +41,6 @@ const PATIENCE: usize = 64;
 
 /// How often all flows are enlarged until an edge on their way is full.
 const FILLS: usize = 4;
-
-/// Shares of a sum by which floating-point numbers may be wrong.
-const SAME: f64 = 1e-9;
-
-/// Weights that are tried: first for all sizes together, then for each.
-const WEIGHTS: [f64; 12] = [0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0];
-const OWN_WEIGHTS: [f64; 4] = [0.8, 0.9, 1.1, 1.25];
 
 impl Problem {
     /// No assignment completes sooner than this, in seconds; 0 where it finds nothing. At least [`Problem::bound_s`].
@@ -81,8 +75,12 @@ struct Flows {
     links: Vec<f64>,
     /// For each unit its partners, with the number of the link between them.
     partners: Vec<Vec<(u32, u32)>>,
+    /// The same of the first to the second, and of the second to the first.
+    ways: Vec<[f64; 2]>,
     /// For each host its cores, and the bytes that it can send and receive in a second.
-    hosts: Vec<(f64, f64)>,
+    hosts: Vec<Offered>,
+    /// The same with the lesser of what it can send and receive.
+    slower: Vec<Offered>,
 }
 
 /// One unit's flow: a tree of shortest paths. Each further unit hears as much as it has cores, times the flow's size.
@@ -99,16 +97,24 @@ type Streams = Vec<Vec<(u32, f64)>>;
 impl Flows {
     fn new(problem: &Problem, phase: usize) -> Self {
         let units = &problem.units;
-        let mut pairs: Vec<(usize, usize, u64)> = units
+        let mut pairs: Vec<(usize, usize, [u64; 2])> = units
             .edges
             .iter()
             .filter(|edge| edge.phase == phase && edge.bytes > 0)
-            .map(|edge| (edge.source.min(edge.target), edge.source.max(edge.target), edge.bytes))
+            .map(|edge| {
+                if edge.source < edge.target {
+                    (edge.source, edge.target, [edge.bytes, 0])
+                } else {
+                    (edge.target, edge.source, [0, edge.bytes])
+                }
+            })
             .collect();
         pairs.sort_unstable();
         pairs.dedup_by(|next, first| {
             let same = (next.0, next.1) == (first.0, first.1);
-            first.2 += if same { next.2 } else { 0 };
+            if same {
+                (0..2).for_each(|way| first.2[way] += next.2[way]);
+            }
             same
         });
         let mut partners = vec![Vec::new(); units.len()];
@@ -119,13 +125,22 @@ impl Flows {
         let offer = |host: usize| {
             let of = |direction| problem.most_of(&[host], direction) / 8.0;
             let cores = Cores::offered(problem.capacity[host].cpus).nanos() as f64;
-            (cores, of(Direction::Out) + of(Direction::In))
+            (cores, [of(Direction::Out), of(Direction::In)])
         };
+        let hosts: Vec<(f64, [f64; 2])> = (0..problem.capacity.len()).map(offer).collect();
         Self {
             cores: units.cores.iter().map(|&nanos| nanos as f64).collect(),
-            links: pairs.iter().map(|&(_, _, bytes)| bytes as f64).collect(),
+            links: pairs.iter().map(|&(_, _, ways)| (ways[0] + ways[1]) as f64).collect(),
+            ways: pairs
+                .iter()
+                .map(|&(_, _, ways)| ways.map(|bytes| bytes as f64))
+                .collect(),
             partners,
-            hosts: (0..problem.capacity.len()).map(offer).collect(),
+            hosts: hosts.iter().map(|&(cores, [out, into])| (cores, out + into)).collect(),
+            slower: hosts
+                .iter()
+                .map(|&(cores, [out, into])| (cores, out.min(into)))
+                .collect(),
         }
     }
 
@@ -143,13 +158,32 @@ impl Flows {
             }
             shares.push(self.shares(size, &mut search, &|looked| looked >= work || over()));
         }
-        self.least_s(&sizes[..shares.len()], &shares).max(self.volume_s())
+        self.needs(&self.hosts)
+            .least_s(&sizes[..shares.len()], &shares)
+            .max(self.volume_s())
     }
 
+    fn needs<'a>(&'a self, hosts: &'a [Offered]) -> Needs<'a> {
+        Needs {
+            cores: &self.cores,
+            hosts,
+        }
+    }
+
+    /// By the bytes that units exchange both ways, and by those of the way that is less, which the slower one carries.
     fn volume_s(&self) -> f64 {
-        let (sizes, exchanged) = (self.sizes(), self.exchanged());
-        let shares: Vec<Vec<f64>> = sizes.iter().map(|&size| self.kept_out(&exchanged, size)).collect();
-        self.least_s(&sizes, &shares)
+        let sizes = self.sizes();
+        let all = self.exchanged(|link, _| self.links[link]);
+        let sent = self.exchanged(|link, first| self.ways[link][usize::from(!first)]);
+        let received = self.exchanged(|link, first| self.ways[link][usize::from(first)]);
+        let (mut both, mut less): (Vec<Vec<f64>>, Vec<Vec<f64>>) = Default::default();
+        for &size in &sizes {
+            both.push(self.kept_out(&all, size));
+            let ways = (self.kept_out(&sent, size), self.kept_out(&received, size));
+            less.push(ways.0.iter().zip(&ways.1).map(|(out, into)| out.min(*into)).collect());
+        }
+        let both_s = self.needs(&self.hosts).least_s(&sizes, &both);
+        self.needs(&self.slower).least_s(&sizes, &less).max(both_s)
     }
 
     /// Cores of sets, the largest that a host holds first, down to that of the smallest unit.
@@ -259,11 +293,13 @@ impl Flows {
         full
     }
 
-    /// For each unit with whom it exchanges bytes, and how many: the flows that nothing else has to carry.
-    fn exchanged(&self) -> Streams {
-        let to = |&(other, link): &(u32, u32)| (other, self.links[link as usize]);
-        let of = |partners: &Vec<(u32, u32)>| partners.iter().map(to).collect();
-        self.densest_first(self.partners.iter().map(of).collect())
+    /// For each unit its partners, with `bytes` of the link to each; it is told whether the unit is the link's first.
+    fn exchanged(&self, bytes: impl Fn(usize, bool) -> f64) -> Streams {
+        let of = |(unit, partners): (usize, &Vec<(u32, u32)>)| {
+            let to = |&(other, link): &(u32, u32)| (other, bytes(link as usize, unit < other as usize));
+            partners.iter().map(to).collect()
+        };
+        self.densest_first(self.partners.iter().enumerate().map(of).collect())
     }
 
     /// For each unit what flows to and from every other.
@@ -316,102 +352,6 @@ impl Flows {
             (out - SAME * all).max(0.0)
         };
         flows.iter().enumerate().map(share).collect()
-    }
-
-    /// The largest time within which all hosts together offer less than the units need.
-    fn least_s(&self, sizes: &[f64], shares: &[Vec<f64>]) -> f64 {
-        let all: f64 = self.cores.iter().sum();
-        let means: Vec<f64> = shares.iter().map(|shares| shares.iter().sum::<f64>() / all).collect();
-        // Without a share for the largest sets, a host may hold any of them at no cost.
-        let Some(count) = means
-            .iter()
-            .position(|&mean| mean <= 0.0)
-            .or(Some(means.len()))
-            .filter(|&count| count > 0)
-        else {
-            return 0.0;
-        };
-        let sizes = &sizes[..count];
-        let tried = |weights: &[f64]| self.time_s(sizes, &shares[..count], weights);
-        let mut best = (0.0, means[..count].to_vec());
-        for factor in WEIGHTS {
-            let weights: Vec<f64> = means[..count].iter().map(|mean| mean * factor).collect();
-            let time_s = tried(&weights);
-            if time_s > best.0 {
-                best = (time_s, weights);
-            }
-        }
-        for at in 0..count {
-            for factor in OWN_WEIGHTS {
-                let mut weights = best.1.clone();
-                weights[at] *= factor;
-                let time_s = tried(&weights);
-                if time_s > best.0 {
-                    best = (time_s, weights);
-                }
-            }
-        }
-        best.0 * (1.0 - SAME)
-    }
-
-    /// The same if a byte beyond a host is worth `1 / weights` cores, for sets of each size.
-    ///
-    /// A unit counts as its cores, or as what its shares are worth if that is less for any size. So no host holds more
-    /// than its cores, nor more than its bytes are worth for the size that it chooses.
-    fn time_s(&self, sizes: &[f64], shares: &[Vec<f64>], weights: &[f64]) -> f64 {
-        let worth = |unit: usize| {
-            let cores = self.cores[unit];
-            let of = |(at, weight): (usize, &f64)| {
-                // The last size that is reckoned with stands for all smaller ones, too.
-                let holds = cores <= sizes[at];
-                if holds {
-                    shares[at][unit] / weight
-                } else {
-                    f64::INFINITY
-                }
-            };
-            weights.iter().enumerate().map(of).fold(cores, f64::min)
-        };
-        let needed: f64 = (0..self.cores.len()).map(worth).sum::<f64>() * (1.0 - SAME);
-        let offered = |time_s: f64| -> f64 {
-            let host = |&(cores, bytes_per_s): &(f64, f64)| {
-                let most = |(at, weight): (usize, &f64)| {
-                    // A set this small counts for the next size.
-                    let other = sizes.get(at + 1).is_some_and(|&next| next >= cores);
-                    let bytes = if bytes_per_s.is_finite() {
-                        bytes_per_s * time_s
-                    } else {
-                        f64::INFINITY
-                    };
-                    if other {
-                        0.0
-                    } else {
-                        (bytes / weight).min(sizes[at]).min(cores)
-                    }
-                };
-                weights.iter().enumerate().map(most).fold(0.0, f64::max)
-            };
-            self.hosts.iter().map(host).sum()
-        };
-        if offered(0.0) >= needed {
-            return 0.0;
-        }
-        let (mut low_s, mut high_s) = (0.0, 1e-9);
-        while offered(high_s) < needed {
-            (low_s, high_s) = (high_s, high_s * 2.0);
-            if high_s > 1e12 {
-                return low_s;
-            }
-        }
-        for _ in 0..60 {
-            let middle_s = f64::midpoint(low_s, high_s);
-            if offered(middle_s) < needed {
-                low_s = middle_s;
-            } else {
-                high_s = middle_s;
-            }
-        }
-        low_s
     }
 }
 

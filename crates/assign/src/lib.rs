@@ -21,6 +21,7 @@ mod flows;
 mod greedy;
 mod joined;
 mod loads;
+mod needs;
 mod packing;
 mod pairs;
 mod partial;
