@@ -14,11 +14,10 @@ setup: ## Install what is needed, build, leave .venv/bin/gavotte
 demo: setup ## Measure an emulated cloud, place an application, run it, show the gain
 	@.venv/bin/gavotte demo
 
-test: setup lint ## All checks and tests; those that judge real packets one after the other
+test: setup lint ## All checks and tests; those with real packets two at a time
 	cargo test --workspace --quiet --locked
 	$(PYTHON) -m pytest -q -n 2 -m "not lab"
-	$(PYTHON) -m pytest -q -n 2 -m "lab and patient"
-	$(PYTHON) -m pytest -q -m "lab and not patient"
+	$(PYTHON) -m pytest -q -n 2 -m lab
 
 test-fast: setup ## The inner loop: no lab, no slow tests, few examples of each property; under two minutes
 	PROPTEST_CASES=16 cargo test --workspace --quiet --locked
@@ -37,7 +36,7 @@ test-spark: setup ## The recipe for Spark against real Spark, which the first ca
 	@GAVOTTE_SPARK=$(CURDIR)/target/spark/bin/python $(PYTHON) -m pytest -q tests/transfer/test_spark_in_lab.py
 
 flaky: setup ## How often each test with real packets needs another try (ARGS="--runs 3 tests/lab")
-	@tools/flaky $(ARGS)
+	@tools/flaky -n 2 $(ARGS)
 
 lint: setup ## Formats, lints as errors, types, spelling, licences
 	cargo fmt --all --check

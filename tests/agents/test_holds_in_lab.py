@@ -20,7 +20,7 @@ from gavotte.hosts import HoldState, check
 from gavotte.measure import measure
 from gavotte.run import run
 
-pytestmark = [pytest.mark.lab, pytest.mark.patient]
+pytestmark = pytest.mark.lab
 
 PLACED = builders.placement({"x": "a", "y": "c"}, "sort")
 

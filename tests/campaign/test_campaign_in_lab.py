@@ -176,14 +176,12 @@ def test_flavours_limit_processors(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.patient
 def test_a_stop_rule_ends_steady_scenarios_early(tmp_path: Path) -> None:
     stop = "[stop]\nrelative_half_width = 5.0\nmost_repetitions = 6\n"
     found = taken(write(tmp_path, scenario_text("far", "pair", "vm0", "vm2") + stop, seconds=0.3, repetitions=2))
     assert len(found["far"]) == 2
 
 
-@pytest.mark.patient
 def test_killed_ten_times_it_has_exactly_its_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`kill -9` of the controller, and of an agent, at random moments: no sample is missing, double or torn."""
     runtime = Path(tempfile.mkdtemp(prefix="gvt-", dir="/tmp"))  # short, for sockets, and no other lab's

@@ -21,7 +21,6 @@ SHELL = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NEEDS = {"launch": "mpirun", "collectives": "mpicc", "reach-your-hosts": "ssh"}
 """What a guide's reader has installed."""
-PATIENT = (pytest.mark.lab, pytest.mark.patient)
 WITHOUT_LAB = ("reach-your-hosts", "profile")
 LIMIT_S = 600
 
@@ -75,7 +74,7 @@ def test_every_guide_has_commands() -> None:
 @pytest.mark.timeout(LIMIT_S)
 @pytest.mark.parametrize(
     "guide",
-    [pytest.param(each, marks=() if each.stem in WITHOUT_LAB else PATIENT, id=each.stem) for each in GUIDES],
+    [pytest.param(each, marks=() if each.stem in WITHOUT_LAB else pytest.mark.lab, id=each.stem) for each in GUIDES],
 )
 def test_a_guides_commands_run_as_written(guide: Path, tmp_path: Path, runtime: Path) -> None:
     needed = NEEDS.get(guide.stem)

@@ -19,7 +19,7 @@ from tests.shell import until
 from gavotte import lab
 from gavotte.export import export
 
-pytestmark = [pytest.mark.lab, pytest.mark.patient]
+pytestmark = pytest.mark.lab
 
 HOSTS = ["c", "a", "a", "b", "c", "a"]
 """Neither sorted nor in one piece for each host."""

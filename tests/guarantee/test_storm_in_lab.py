@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from benches.guarantee.storm import storm
 
-pytestmark = [pytest.mark.lab, pytest.mark.patient]
+pytestmark = pytest.mark.lab
 
 
 def test_a_storm_leaves_nothing_behind(capsys: pytest.CaptureFixture[str]) -> None:

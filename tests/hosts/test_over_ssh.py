@@ -19,7 +19,7 @@ import pytest
 from tests.hosts.cluster import CONTROLLER, HOSTS, Cluster, keygen
 from tests.shell import until
 
-pytestmark = [pytest.mark.lab, pytest.mark.patient, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(autouse=True)

@@ -331,7 +331,6 @@ def one_host(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.patient
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize(
     "command",
@@ -353,7 +352,6 @@ def test_what_runs_beside_a_lab_ends_with_it(
     until(lambda: not processes_of(cleared))
 
 
-@pytest.mark.patient
 @pytest.mark.parametrize(("command", "status"), [("exit 3", 3), ("kill -USR1 $$", 128 + signal.SIGUSR1), ("true", 0)])
 def test_lab_run_ends_as_its_command_does(runtime_folder: Path, one_host: Path, command: str, status: int) -> None:
     done = subprocess.run([GAVOTTE, "lab", "run", one_host, "--", "sh", "-c", command], check=False)

@@ -29,7 +29,7 @@ from gavotte.measure import Method, bulk, measure, underway
 from gavotte.measure.sharing import measure_sharing
 from gavotte.run import run
 
-pytestmark = [pytest.mark.lab, pytest.mark.patient]
+pytestmark = pytest.mark.lab
 
 HOSTS = ["h0", "h1", "h2", "h3", "h4", "h5"]
 VICTIM = "h3"

@@ -14,7 +14,7 @@ from gavotte import lab
 from gavotte.collective import plan
 from gavotte.formats.collective import write_collective
 
-pytestmark = [pytest.mark.lab, pytest.mark.patient]
+pytestmark = pytest.mark.lab
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RANKS = ["h0", "h1", "h2", "h3"]

@@ -27,7 +27,6 @@ LAUNCHING_BYTES = 10_000
 """What mpirun itself says to each host, at most."""
 
 
-@pytest.mark.patient
 def test_sources_agree_on_one_run() -> None:
     with standing(MpiJob, Size(tasks=3, mbit=100, unit_bytes=200_000, sampling=10), seed=0) as job:
         _, seen = watched(job, ("pcap", "live", "pmpi"))

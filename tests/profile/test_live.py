@@ -173,7 +173,6 @@ def test_a_user_without_rights_sees_its_own_processes() -> None:
 
 
 @pytest.mark.lab
-@pytest.mark.patient
 def test_agents_watch_their_hosts(small_cloud: lab.Session, tmp_path: Path) -> None:
     """One side is on each host, TCP and UDP, and both tell of it; loopback of one host is not that of another."""
     inventory = read_inventory(small_cloud.hosts_file)

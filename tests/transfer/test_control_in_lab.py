@@ -256,7 +256,6 @@ def test_a_killed_controller_loses_nothing(cloud: lab.Session, tmp_path: Path) -
 
 
 @pytest.mark.lab
-@pytest.mark.patient
 @pytest.mark.parametrize("mechanism", ["chain", "mesh"])
 def test_a_broadcast_goes_on_when_its_killed_controller_is_started_again(
     cloud: lab.Session, tmp_path: Path, mechanism: str

@@ -22,7 +22,7 @@ from gavotte.formats.transfer import Copies, MemoryQueue
 from gavotte.transfer import Client, Controller, broadcast, serving
 from gavotte.transfer.planning import Mechanism
 
-pytestmark = [pytest.mark.lab, pytest.mark.patient]
+pytestmark = pytest.mark.lab
 
 HOSTS = [f"h{i}" for i in range(5)]
 RATE = 20e6

@@ -23,7 +23,6 @@ PYTHON = os.environ.get("GAVOTTE_SPARK", "")
 
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.patient,
     pytest.mark.skipif(not PYTHON, reason="`make test-spark` runs it with real Spark"),
 ]
 
