@@ -645,9 +645,9 @@ class Problem:
         """
 
     def volume_bound_s(self) -> float:
-        """The same from the bytes that tasks exchange themselves: of use where each has more partners than fit beside it.
+        """The same from the bytes that tasks exchange themselves, at once.
 
-        It takes hardly any time.
+        Of use where each has more partners than fit beside it.
         """
 
     def sets_bound_s(
