@@ -16,6 +16,7 @@ from gavotte.formats.app import App
 from gavotte.formats.network import FORMAT, Host, Network
 from gavotte.place import decide
 from gavotte.place.columns import Instance, build_instance
+from gavotte.place.exact import hubs
 from gavotte.place.exact.hubs import hub_bound_s
 
 
@@ -79,6 +80,13 @@ def test_it_is_near_the_best_where_one_task_decides() -> None:
     bound_s, _ = hub_bound_s(instance, limit_s=60, strict=False)
     assert instance.core.bound_s() < 0.95 * bound_s
     assert 0.97 * found <= bound_s <= found * (1 + 1e-9)
+
+
+def test_without_its_solver_it_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hubs, "CHILD", "no_such_child.py")
+    rng = random.Random(0)
+    instance = build_instance(cloud(12, rng, cpus=9.0), [wheel(rng)], "hose")
+    assert hub_bound_s(instance, limit_s=60, strict=True) == (0.0, True)
 
 
 def test_without_limits_it_says_nothing() -> None:

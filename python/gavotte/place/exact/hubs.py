@@ -8,13 +8,17 @@ second for it. Past its caps a host reaches those on its machine: then partners 
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from gavotte import _core
+from gavotte.errors import GavotteError
 from gavotte.place.columns import Instance
 from gavotte.place.exact.solver import race
+
+logger = logging.getLogger(__name__)
 
 CHILD = "highs_child.py"
 
@@ -71,13 +75,18 @@ def hub_bound_s(
         received[target] += size
     most = {unit: max(sent[unit], received[unit]) for unit in sent.keys() | received.keys()}
     programs: list[_Program] = []
-    for hub in sorted(most, key=lambda unit: (-most[unit], unit))[:HUBS]:
+    for hub in sorted((unit for unit in most if most[unit] > 0), key=lambda unit: (-most[unit], unit))[:HUBS]:
         kinds = _kinds(instance.core, compact.nano_cores[hub])
         # Where it may be on a host without a limit, nothing is known.
         if all(0 < min(kind.leave_bps, kind.enter_bps) < INF for kind in kinds):
             programs += [_Program(compact, hub, kind, most[hub]) for kind in kinds]
     requests = [program.request(limit_s) for program in programs]
-    answers = race(CHILD, requests, limit_s, lambda *_: False, strict=strict, tick=tick)
+    try:
+        answers = race(CHILD, requests, limit_s, lambda *_: False, strict=strict, tick=tick)
+    except GavotteError as error:
+        # A placement does not need it.
+        logger.warning("no bound by the tasks that exchange most: %s", error)
+        return 0.0, True
     least_s: dict[int, float] = {}
     stopped = False
     for program, answer in zip(programs, answers, strict=True):
