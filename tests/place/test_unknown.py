@@ -53,6 +53,16 @@ def test_where_no_pair_has_a_rate_only_caps_limit() -> None:
     assert place(network, [APP], "greedy").completion_s == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("egress_bps", [None, 8e6])
+def test_pairs_without_rate_or_cap_are_not_taken_for_unlimited(egress_bps: float | None) -> None:
+    network = builders.network(3)
+    hosts = [network.hosts[0].model_copy(update={"egress_bps": egress_bps}), *network.hosts[1:]]
+    network = network.model_copy(update={"hosts": hosts})
+    with pytest.raises(GavotteError, match="does not say how fast"):
+        place(network, [APP])
+    assert place(network, [builders.app("still", tasks=["a", "b"])]).completion_s == 0
+
+
 def test_the_command_says_so(tmp_path: Path) -> None:
     write_network(tmp_path / "n.json", builders.network(3, [[None, 8e6, None], [8e6, None, 8e6], [8e6, 8e6, None]]))
     write_app(tmp_path / "a.app.toml", APP)

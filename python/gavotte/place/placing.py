@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import permutations
 from typing import get_args
 
 import numpy as np
@@ -344,6 +345,10 @@ def _instance(
             "no pair of hosts has a rate, and under `pipe` nothing else limits",
             hint="measure the pairs, or use --sharing hose",
         )
+    # Of pairs that were looked at and have no rate, those without a cap would count as fast.
+    if any(app.transfer for app in apps):
+        chosen = network if sharing is None else network.model_copy(update={"sharing": sharing})
+        chosen.check_pairs(permutations(range(len(network.hosts)), 2))
     return build_instance(network, apps, sharing or network.sharing, allowed=allowed, running=running, limits=limits)
 
 
