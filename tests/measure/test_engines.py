@@ -23,7 +23,8 @@ def test_iperf3_agrees(small_cloud: lab.Session) -> None:
     inventory = read_inventory(small_cloud.hosts_file)
     ends = inventory.model_copy(update={"host": [inventory.host[0], inventory.host[2]]})
     own = measure(ends, method=bulk(seconds=3), again=False)
-    other = measure(ends, method=bulk(seconds=3, engine="iperf3"), again=False)
+    # A path without a rate is measured again: on a busy machine iperf3's server was seen to hang up on its client.
+    other = measure(ends, method=bulk(seconds=3, engine="iperf3"))
     assert not own.failures
     assert not other.failures
     # Host a has 100 Mbit/s.

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use tonic::async_trait;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::contract::agents::{Bulk, ProbeReply, probe_reply};
 use crate::contract::data::IperfReady;
@@ -114,7 +114,14 @@ impl Answer for Spec {
             Ok::<_, WorkError>(())
         };
         within("serve iperf3", self.0.time() + TAIL, end).await?;
-        drop(server);
+        if let Some(mut server) = server
+            && let Ok(Some(status)) = server.try_wait()
+            && !status.success()
+        {
+            // The client only knows that its connection broke.
+            let said = text(server.stderr.take()).await;
+            warn!(%status, said = last_line(&said), "iperf3 failed as a server");
+        }
         Ok(())
     }
 }
