@@ -105,11 +105,11 @@ impl Problem {
     }
 
     /// For each host, what units on it can exchange with others at most.
-    pub fn offers(&self) -> Vec<Offer> {
+    pub fn offers(&self) -> Vec<HostOffer> {
         let offer = |host: usize| {
             let most = |direction| self.most_of(&[host], direction);
             let nano_cores = Cores::offered(self.capacity[host].cpus).nanos();
-            Offer {
+            HostOffer {
                 nano_cores,
                 leave_bps: most(Direction::Out),
                 enter_bps: most(Direction::In),
@@ -214,7 +214,7 @@ impl Problem {
 
 /// What a host holds, and what it can send and receive.
 #[derive(Clone, Copy, Debug)]
-pub struct Offer {
+pub struct HostOffer {
     /// Its cores.
     pub nano_cores: u64,
     /// To all other hosts together, bit/s.

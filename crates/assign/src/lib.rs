@@ -41,7 +41,7 @@ mod units;
 mod validate;
 
 pub use baselines::{MinMachines, Random, RoundRobin};
-pub use bound::{Mates, Offer};
+pub use bound::{HostOffer, Mates};
 pub use completion::{Bottleneck, Completion, LinkTime};
 pub use cores::Cores;
 pub use error::{PlaceError, ProblemError, UnknownPolicy};

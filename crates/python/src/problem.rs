@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gavotte_assign::{
-    Assignment, Capacity, Load, MaxHosts, MaxLatency, MaxPrice, Offer, Parts, Quota, Rules, Search, Stores, Task,
+    Assignment, Capacity, HostOffer, Load, MaxHosts, MaxLatency, MaxPrice, Parts, Quota, Rules, Search, Stores, Task,
     Transfer,
 };
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
@@ -33,7 +33,7 @@ pub(crate) fn policies() -> Vec<&'static str> {
 }
 
 /// Nano-cores of a host, bit/s that it can send and receive, and the same of its machine.
-type Offered = (u64, f64, f64, Option<(u64, f64, f64)>);
+type HostOffered = (u64, f64, f64, Option<(u64, f64, f64)>);
 
 /// Columns of the tasks.
 #[derive(FromPyObject)]
@@ -292,13 +292,13 @@ impl Problem {
     }
 
     /// For each host its cores, what it can send and receive, and the same of its machine.
-    fn offers(&self, py: Python<'_>) -> Vec<Offered> {
-        let machine = |offer: &Offer| {
+    fn offers(&self, py: Python<'_>) -> Vec<HostOffered> {
+        let machine = |offer: &HostOffer| {
             offer
                 .machine
                 .map(|mates| (mates.nano_cores, mates.leave_bps, mates.enter_bps))
         };
-        let offered = |offer: Offer| (offer.nano_cores, offer.leave_bps, offer.enter_bps, machine(&offer));
+        let offered = |offer: HostOffer| (offer.nano_cores, offer.leave_bps, offer.enter_bps, machine(&offer));
         py.detach(|| self.0.offers()).into_iter().map(offered).collect()
     }
 
