@@ -31,6 +31,8 @@ from gavotte.measure.planning import MeasurementPlan
 from gavotte.measure.sharing import carrier, learn_sharing
 from gavotte.run import run
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["a", "b", "evil", "c"]
 REST = [0, 1, 3]
 

@@ -57,6 +57,7 @@ def write(folder: Path, seed: int = 1) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_one_file_gives_one_plan_wherever_it_lies(tmp_path: Path) -> None:
     texts = set()
     for name in ("here", "there"):
@@ -166,6 +167,7 @@ def test_a_driver_takes_its_own_keys_only() -> None:
         campaign(driver={"kind": "lab"})
 
 
+@pytest.mark.slow
 def test_a_file_of_another_campaign_is_not_gone_on_with_and_a_whole_one_needs_no_endpoints(tmp_path: Path) -> None:
     path = write(tmp_path)
     topology = tmp_path / "cloud.topology.toml"

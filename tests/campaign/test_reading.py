@@ -182,6 +182,7 @@ SUMMARY = {
 """Two mappers and a reducer with a thread for each, as the `summary.json` of 2014 have them without threads' names."""
 
 
+@pytest.mark.slow
 def test_results_of_osmefs_later_experiments(tmp_path: Path) -> None:
     folders = [tmp_path / "incast" / f"incast_2-140791128{number}" for number in (9, 8)]
     for number, folder in enumerate(folders):

@@ -228,6 +228,7 @@ def test_command_line_explains_and_repeats_itself(tmp_path: Path) -> None:
     assert "--only: cannot read `x`" in str(wrong.exception)
 
 
+@pytest.mark.slow
 def test_ctrl_c_gets_the_best_placement_so_far(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     write_network(tmp_path / "n.json", builders.network(16, rng.uniform(1e6, 1e9, (16, 16)), sharing="pipe"))

@@ -70,6 +70,7 @@ def test_a_measurement_with_error_is_off_by_as_much() -> None:
     assert np.std(np.log(ratios)) == pytest.approx(0.2, rel=0.3)
 
 
+@pytest.mark.slow
 def test_every_method_places_and_times_scale() -> None:
     net = model(history(cloud(2, "ec2-2013")))
     done = 0

@@ -19,6 +19,8 @@ from gavotte.place.columns import Instance, build_instance
 from gavotte.place.exact import hubs
 from gavotte.place.exact.hubs import hub_bound_s
 
+pytestmark = pytest.mark.slow
+
 
 def cloud(count: int, rng: random.Random, *, cpus: float = 2.0, machines: bool = False) -> Network:
     """Hosts with caps of their own, in pairs on one machine or each on its own."""

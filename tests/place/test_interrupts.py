@@ -19,6 +19,8 @@ from gavotte.formats.network import Network, write_network
 from gavotte.formats.placement import read_placement
 from gavotte.place import PlacementLimits, decide, methods, spend
 
+pytestmark = pytest.mark.slow
+
 SIGNALLED = """
 import os, signal, sys, threading
 import gavotte.place

@@ -117,6 +117,7 @@ def drawn(seed: int) -> tuple[Network, App]:
     return net, builders.app("drawn", *ways, tasks=tasks)
 
 
+@pytest.mark.slow
 def test_beside_the_best_of_all_paths() -> None:
     ratios = []
     for seed in range(12):

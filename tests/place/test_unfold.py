@@ -68,6 +68,7 @@ def test_a_migration_becomes_a_second_task_and_a_transfer_of_state() -> None:
     assert replayed_s == pytest.approx(0.1 + done.running_s["two"] - COST_S, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_bytes_are_kept_over_phases_reviews_and_moves() -> None:
     moved = 0
     for seed in range(6):

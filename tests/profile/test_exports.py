@@ -80,6 +80,7 @@ def test_sflow_agrees_with_other_readers() -> None:
     assert named.counts == {("client", "server"): count}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("sfcapd") is None, reason="sfcapd is not installed")
 def test_sfcapd_reads_the_same_frames(tmp_path: Path) -> None:
     found = read("pmacctd-sflow")
@@ -138,6 +139,7 @@ def replay(path: Path, port: int, *, wait_s: float = 0.0) -> None:
     time.sleep(wait_s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("meter", ["pmacctd-sflow", "softflowd-9", "pmacctd-10"])
 @pytest.mark.parametrize("how", ["stopped", "timed"])
 def test_listening_gives_what_the_file_gives(tmp_path: Path, meter: str, how: str) -> None:
@@ -187,6 +189,7 @@ def test_a_series_adds_up_to_the_whole() -> None:
     assert all(span.end_s - span.start_s == 1.0 for span in series.spans if span.start_s and span.end_s)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     for source, words, told in (
         ("sflow", [HERE / "pmacctd-9.pcap.gz"], "contains no sFlow version 5 datagram"),

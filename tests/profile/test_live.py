@@ -20,6 +20,8 @@ from gavotte.formats.inventory import read_inventory
 from gavotte.profile import Count, Traffic, parse_task, profile
 from gavotte.profile.naming import canonical_process, process
 
+pytestmark = pytest.mark.slow
+
 SERVER = """
 import socket, sys
 with socket.create_server(("127.0.0.1", 0)) as server:
