@@ -14,6 +14,8 @@ COUNTS = Path(__file__).parents[1] / ".pytest_cache" / "reruns.json"
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says which tests ran again and why their first try failed."""
+    if hasattr(terminalreporter.config, "workerinput"):
+        return  # one of several processes, whose tests the first one counts
     again: list[pytest.TestReport] = terminalreporter.stats.get("rerun", [])
     tries = Counter(report.nodeid for report in again)
     ended = [report for key in ("passed", "failed") for report in terminalreporter.stats.get(key, [])]
