@@ -645,9 +645,9 @@ class Problem:
         """
 
     def volume_bound_s(self) -> float:
-        """The same from the bytes that tasks exchange themselves, at once.
+        """No assignment completes sooner than this many seconds, by the bytes that tasks exchange themselves.
 
-        Of use where each has more partners than fit beside it.
+        It takes hardly any time, and is of use where each task has more partners than fit beside it.
         """
 
     def sets_bound_s(

@@ -58,8 +58,9 @@ impl Problem {
 }
 
 impl Problem {
-    /// The same from the bytes that tasks exchange themselves, which takes hardly any time: of use where each task has
-    /// more partners than fit beside it, as where all exchange with all.
+    /// No assignment completes sooner than this, in seconds, by the bytes that tasks exchange themselves: what of them
+    /// cannot stay beside a task makes its host send and receive. It takes hardly any time, and is of use where each task
+    /// has more partners than fit beside it, as where all exchange with all.
     pub fn volume_bound_s(&self) -> f64 {
         (0..self.phases.len())
             .map(|phase| Flows::new(self, phase).volume_s())
@@ -73,10 +74,10 @@ struct Flows {
     cores: Vec<f64>,
     /// Bytes that two units exchange, both ways.
     links: Vec<f64>,
+    /// The same from the lower one to the higher, and from the higher to the lower.
+    ways: Vec<[f64; 2]>,
     /// For each unit its partners, with the number of the link between them.
     partners: Vec<Vec<(u32, u32)>>,
-    /// The same of the first to the second, and of the second to the first.
-    ways: Vec<[f64; 2]>,
     /// For each host its cores, and the bytes that it can send and receive in a second.
     hosts: Vec<Offered>,
     /// The same with the lesser of what it can send and receive.
@@ -158,9 +159,7 @@ impl Flows {
             }
             shares.push(self.shares(size, &mut search, &|looked| looked >= work || over()));
         }
-        self.needs(&self.hosts)
-            .least_s(&sizes[..shares.len()], &shares)
-            .max(self.volume_s())
+        self.needs(&self.hosts).least_s(&sizes[..shares.len()], &shares)
     }
 
     fn needs<'a>(&'a self, hosts: &'a [Offered]) -> Needs<'a> {
@@ -174,8 +173,8 @@ impl Flows {
     fn volume_s(&self) -> f64 {
         let sizes = self.sizes();
         let all = self.exchanged(|link, _| self.links[link]);
-        let sent = self.exchanged(|link, first| self.ways[link][usize::from(!first)]);
-        let received = self.exchanged(|link, first| self.ways[link][usize::from(first)]);
+        let sent = self.exchanged(|link, lower| self.ways[link][usize::from(!lower)]);
+        let received = self.exchanged(|link, lower| self.ways[link][usize::from(lower)]);
         let (mut both, mut less): (Vec<Vec<f64>>, Vec<Vec<f64>>) = Default::default();
         for &size in &sizes {
             both.push(self.kept_out(&all, size));
@@ -293,7 +292,7 @@ impl Flows {
         full
     }
 
-    /// For each unit its partners, with `bytes` of the link to each; it is told whether the unit is the link's first.
+    /// For each unit its partners, with `bytes` of the link to each; it is told whether the unit is the lower one.
     fn exchanged(&self, bytes: impl Fn(usize, bool) -> f64) -> Streams {
         let of = |(unit, partners): (usize, &Vec<(u32, u32)>)| {
             let to = |&(other, link): &(u32, u32)| (other, bytes(link as usize, unit < other as usize));

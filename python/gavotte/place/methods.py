@@ -286,29 +286,40 @@ def _bound(instance: Instance, effort: Effort) -> Solution | None:
         InfeasibleError: when no placement is found.
     """
     effort.bound_stopped = True  # until it is whole
+    # Where all exchange with all, there are too many sets for the bound by them.
+    effort.bound_s = instance.core.volume_bound_s()
     if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES:
-        warm = None
-        work = min(int(effort.limit_s * FLOWS_WORK_PER_S), FLOWS_WORK)
-        limit_s = math.inf if effort.repeatable else max(effort.limit_s * FLOWS_SHARE, LEAST_S)
-        bound = instance.core.flows_bound_s(work, limit_s, effort.tick)
-    else:
-        steps = max(min(int(WARM_STEPS * ease(instance)), effort.steps(instance) // 2), 1000)
-        warm = _search(instance, effort, steps=steps, seed=0, limit_s=max(effort.limit_s * WARM_SHARE, LEAST_S))
-        work = min(int(effort.limit_s * BOUND_WORK_PER_S), BOUND_WORK)
-        limit_s = math.inf if effort.repeatable else max(effort.limit_s * BOUND_SHARE, LEAST_S)
-        bound = instance.core.sets_bound_s(seconds(instance, warm.hosts), BOUND_ROUNDS, work, limit_s, effort.tick)
-    # Where all exchange with all, there are too many connected sets for the bound by them.
-    effort.bound_s = max(bound.seconds, instance.core.volume_bound_s())
+        effort.bound_stopped = _bound_at_scale(instance, effort)
+        return None
+    steps = max(min(int(WARM_STEPS * ease(instance)), effort.steps(instance) // 2), 1000)
+    warm = _search(instance, effort, steps=steps, seed=0, limit_s=max(effort.limit_s * WARM_SHARE, LEAST_S))
+    work = min(int(effort.limit_s * BOUND_WORK_PER_S), BOUND_WORK)
+    limit_s = math.inf if effort.repeatable else max(effort.limit_s * BOUND_SHARE, LEAST_S)
+    bound = instance.core.sets_bound_s(seconds(instance, warm.hosts), BOUND_ROUNDS, work, limit_s, effort.tick)
+    effort.bound_stopped = _take(bound, effort) or warm.stopped
+    return warm
+
+
+def _bound_at_scale(instance: Instance, effort: Effort) -> bool:
+    """By flows, and by the tasks that exchange most; whether the clock cut that short."""
+    work = min(int(effort.limit_s * FLOWS_WORK_PER_S), FLOWS_WORK)
+    limit_s = math.inf if effort.repeatable else max(effort.limit_s * FLOWS_SHARE, LEAST_S)
+    stopped = _take(instance.core.flows_bound_s(work, limit_s, effort.tick), effort)
+    # Where all partners of any task fit beside it, no single one tells anything.
+    if instance.core.bound_s() <= 0:
+        return stopped
+    limit_s = effort.limit_s * (LATEST if effort.repeatable else HUBS_SHARE)
+    hub_s, cut = hub_bound_s(instance, limit_s=limit_s, strict=not effort.repeatable, tick=effort.tell)
+    effort.bound_s = max(effort.bound_s, hub_s)
+    return stopped or cut
+
+
+def _take(bound: _core.Proven, effort: Effort) -> bool:
+    """Notes a bound; whether it was cut short."""
+    effort.bound_s = max(effort.bound_s, bound.seconds)
     if bound.interrupted:
         raise Interrupted
-    stopped = bound.stopped or (warm is not None and warm.stopped)
-    # Where all partners of any task fit beside it, no single one tells anything.
-    if warm is None and instance.core.bound_s() > 0:
-        limit_s = effort.limit_s * (LATEST if effort.repeatable else HUBS_SHARE)
-        hub_s, cut = hub_bound_s(instance, limit_s=limit_s, strict=not effort.repeatable, tick=effort.tell)
-        effort.bound_s, stopped = max(effort.bound_s, hub_s), stopped or cut
-    effort.bound_stopped = stopped
-    return warm
+    return bound.stopped
 
 
 def _search(

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import permutations
+from itertools import product
 from typing import get_args
 
 import numpy as np
@@ -348,7 +348,9 @@ def _instance(
     # Of pairs that were looked at and have no rate, those without a cap would count as fast.
     if any(app.transfer for app in apps):
         chosen = network if sharing is None else network.model_copy(update={"sharing": sharing})
-        chosen.check_pairs(permutations(range(len(network.hosts)), 2))
+        senders = [m for m, host in enumerate(network.hosts) if not host.egress_bps]
+        receivers = [m for m, host in enumerate(network.hosts) if not host.ingress_bps]
+        chosen.check_pairs(product(senders, receivers))
     return build_instance(network, apps, sharing or network.sharing, allowed=allowed, running=running, limits=limits)
 
 

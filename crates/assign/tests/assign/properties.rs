@@ -195,6 +195,8 @@ proptest! {
         let problem = draft.problem();
         if let Some(optimum_s) = optimum(&problem) {
             let bound_s = problem.flows_bound_s(work, &|| false);
+            let volume_s = problem.volume_bound_s();
+            prop_assert!(volume_s <= optimum_s * ROUNDING, "by volume {volume_s} s, optimum {optimum_s} s");
             prop_assert!(bound_s <= optimum_s * ROUNDING, "bound {bound_s} s, optimum {optimum_s} s");
             prop_assert!(bound_s >= problem.bound_s());
         }
@@ -221,7 +223,7 @@ proptest! {
         }
         let problem = draft.problem();
         if let Some(optimum_s) = optimum(&problem) {
-            let bound_s = problem.flows_bound_s(1_000_000, &|| false).max(problem.bound_s());
+            let bound_s = problem.flows_bound_s(1_000_000, &|| false).max(problem.volume_bound_s());
             prop_assert!(bound_s <= optimum_s * ROUNDING, "bound {bound_s} s, optimum {optimum_s} s");
         }
     }

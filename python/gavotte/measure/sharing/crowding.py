@@ -30,6 +30,9 @@ FEWEST = 2
 OVERFULL = 1.4
 """Pairs that could carry so many times what a link was seen to carry fill it; more would only lose more packets."""
 
+_Run = tuple[Trial, Together, float]
+"""An experiment, what it told, and when, as Unix time."""
+
 
 class Crowding:
     """Experiments on single links, and what they told.
@@ -49,7 +52,7 @@ class Crowding:
         self._tree = tree
         self._seed = seed
         self._link = {tree.label(link): link for link in range(len(tree.links))}
-        self._found: defaultdict[int, list[tuple[Trial, Together, float]]] = defaultdict(list)
+        self._found: defaultdict[int, list[_Run]] = defaultdict(list)
         self._lost: defaultdict[int, list[float]] = defaultdict(list)
         self._tried: defaultdict[int, int] = defaultdict(int)
         self._free: set[int] = set()
@@ -108,24 +111,12 @@ class Crowding:
         found: dict[str, Evidence] = {}
         for label, each in aims.items():
             link = self._link[label]
-            record = self._read(Trial(link, tuple(each)), rate, series)
-            if record is not None and record[1].verdict == "independent":
-                self._found[link].append(record[0])
+            run = _read(Trial(link, tuple(each)), series)
+            if run is not None and (record := self._evidence(run, rate)).verdict == "independent":
+                self._found[link].append(run)
                 self._free.add(link)
-                found[label] = record[1]
+                found[label] = record
         return found
-
-    def _read(
-        self, trial: Trial, rate: Floats, series: Mapping[Pair, Series]
-    ) -> tuple[tuple[Trial, Together, float], Evidence] | None:
-        """What an experiment told; None where its pairs did not all send at the same time."""
-        if not all(pair in series for pair in trial.pairs):
-            return None
-        told, time_s = together([series[pair] for pair in trial.pairs]), time.time()
-        if told.overlap_s < MIN_OVERLAP_S:
-            return None
-        alone = {pair: float(rate[pair]) for pair in trial.pairs}
-        return (trial, told, time_s), evidence(self._tree, trial, alone, told, time_s=time_s)
 
     def _run(self, trials: Sequence[Trial], rate: Floats) -> dict[int, Evidence]:
         """Runs experiments, those on links that cannot meet at the same time."""
@@ -135,9 +126,9 @@ class Crowding:
                 expect = {pair: float(rate[pair]) for trial in members for pair in trial.pairs}
                 series = self._carrier.carry([trial.pairs for trial in members], expect, way)
                 for trial in members:
-                    if (told := self._read(trial, rate, series)) is not None:
-                        found[trial.link] = record = told[1]
-                        self._found[trial.link].append(told[0])
+                    if (run := _read(trial, series)) is not None:
+                        found[trial.link] = record = self._evidence(run, rate)
+                        self._found[trial.link].append(run)
                         if record.verdict == "shared":
                             self._lost[trial.link].append(record.sum_bps)
         return found
@@ -195,11 +186,24 @@ class Crowding:
             rate: (N, N) bit/s.
         """
         return tuple(
-            evidence(self._tree, trial, {pair: float(rate[pair]) for pair in trial.pairs}, told, time_s=time_s)
+            self._evidence(run, rate)
             for each in self._found.values()
-            for trial, told, time_s in each
-            if all(np.isfinite(rate[pair]) for pair in trial.pairs)
+            for run in each
+            if all(np.isfinite(rate[pair]) for pair in run[0].pairs)
         )
+
+    def _evidence(self, run: _Run, rate: Floats) -> Evidence:
+        trial, told, time_s = run
+        alone = {pair: float(rate[pair]) for pair in trial.pairs}
+        return evidence(self._tree, trial, alone, told, time_s=time_s)
+
+
+def _read(trial: Trial, series: Mapping[Pair, Series]) -> _Run | None:
+    """What an experiment told; None where its pairs did not all send at the same time."""
+    if not all(pair in series for pair in trial.pairs):
+        return None
+    told = together([series[pair] for pair in trial.pairs])
+    return (trial, told, time.time()) if told.overlap_s >= MIN_OVERLAP_S else None
 
 
 def _as_few_as_fill(trial: Trial, rate: Floats, enough_bps: float) -> Trial:
