@@ -2,8 +2,8 @@
 
     make bench-dry-run [ARGS="[CASE ...] --seed 1"]
 
-Each cloud is measured once without knowledge, and modelled; then again by each method with that Network. What nothing is
-known of is taken for 1 Gbit/s, so the first line of a cloud is no fair comparison where its hosts are slower.
+Each cloud is measured once without a Network, but told what its hosts send (`--assumed-rate`), and modelled; then again by each
+method with that Network.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from gavotte import lab
 from gavotte.formats.history import History
 from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.formats.network import Network
+from gavotte.formats.rates import parse_rate
 from gavotte.formats.topology import FORMAT, Topology
 from gavotte.measure import METHODS, CostLimits, measure, plan_measurement
-from gavotte.measure.methods import Method, bulk, choreo
+from gavotte.measure.methods import ASSUMED_RATE_BPS, Method, bulk, choreo
 from gavotte.measure.sharing import cost_of_sharing, foreseen, learn_sharing
 from gavotte.model import model
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 NEAR = 0.2
 """The goal: by how much the two may differ."""
@@ -76,13 +78,18 @@ def measured(
     cost = plan.cost()
     found = measure(inventory, method=method, seed=seed, known=known, **options)  # type: ignore[arg-type]
     what = f"{plan.method.name}{' --network' * (known is not None)}"
-    what += "".join(f" --{key} {value}" for key, value in asked.items()) + " --budget" * (limits is not None)
+    what += "".join(f" --{key.replace('_bps', '-rate')} {value}" for key, value in asked.items()) + " --budget" * (
+        limits is not None
+    )
     return Line(what, (cost.bytes, cost.seconds), (found.bytes_sent, found.seconds)), found.history
 
 
-def experiments(inventory: Inventory, history: History, seed: int, known: Network | None) -> Line:
+def experiments(
+    inventory: Inventory, history: History, seed: int, known: Network | None, assumed_bps: float = ASSUMED_RATE_BPS
+) -> Line:
     """The experiments after one measurement."""
-    cost = cost_of_sharing(foreseen(inventory.names, known, method=history.method), seed=seed, known=known)
+    expected = foreseen(inventory.names, known, assumed_bps=assumed_bps, method=history.method)
+    cost = cost_of_sharing(expected, seed=seed, known=known)
     _, found = learn_sharing(inventory, history, seed=seed)
     what = f"{history.method}{' --network' * (known is not None)}, --sharing"
     return Line(what, (cost.bytes, cost.seconds), (found.bytes_sent, found.seconds))
@@ -92,9 +99,10 @@ def lines(name: str, seed: int) -> Iterator[Line]:
     """All comparisons on one cloud."""
     with lab.session(cloud_of(name), source="bench-dry-run") as session:
         inventory = read_inventory(session.hosts_file)
-        first, history = measured(inventory, "train", seed, None)
+        assumed_bps = GOODPUT_PER_WIRE * parse_rate(CLOUDS[name][2])
+        first, history = measured(inventory, "train", seed, None, assumed_bps=assumed_bps)
         yield first
-        yield experiments(inventory, history, seed, None)
+        yield experiments(inventory, history, seed, None, assumed_bps)
         known = model(learn_sharing(inventory, history, seed=seed)[0])
         yield (line := measured(inventory, "train", seed, known)[0])
         yield measured(inventory, "train", seed, known, count=3)[0]

@@ -113,6 +113,7 @@ def test_no_round_has_two_pairs_on_a_known_link(fleets: list[PlayedFleet]) -> No
         ({"every_s": float("inf")}, "inf s between"),
         ({"pairs": [("h0", "h0")]}, "no path from h0 to h0"),
         ({"pairs": []}, "no pair"),
+        ({"assumed_bps": 0.0}, "not a rate"),
     ],
 )
 def test_bad_plans(bad: dict[str, object], said: str) -> None:
@@ -120,6 +121,20 @@ def test_bad_plans(bad: dict[str, object], said: str) -> None:
         plan_measurement(NAMES, **bad)  # type: ignore[arg-type]
     with pytest.raises(GavotteError, match=said):
         measure(inventory(NAMES), **bad)  # type: ignore[arg-type]
+
+
+def test_slower_paths_are_said_to_take_longer(tmp_path: Path) -> None:
+    hosts = tmp_path / "x.hosts.toml"
+    write_inventory(hosts, inventory(NAMES))
+    seconds = {}
+    for rate in (None, "1gbit", "20mbit"):
+        option = () if rate is None else ("--assumed-rate", rate)
+        ran = CliRunner().invoke(app, ["measure", "--hosts", str(hosts), "--dry-run", "--json", *option])
+        assert ("name what yours do with --assumed-rate" in ran.stderr) == (rate is None)
+        seconds[rate] = json.loads(ran.stdout)["seconds"]
+    assert seconds[None] == seconds["1gbit"] < seconds["20mbit"] / 2
+    bad = CliRunner().invoke(app, ["measure", "--hosts", str(hosts), "--dry-run", "--assumed-rate", "fast"])
+    assert "--assumed-rate: `fast` is not a rate" in bad.stderr
 
 
 @pytest.mark.parametrize("method", ["train", "choreo", "pingpong"])

@@ -15,6 +15,7 @@ from tests.measure.test_racks import racks
 from gavotte.agents import agent_pb2 as pb
 from gavotte.formats.history import History
 from gavotte.formats.network import Network
+from gavotte.formats.rates import parse_rate
 from gavotte.formats.topology import Topology
 from gavotte.measure import measure, plan_measurement
 from gavotte.measure.methods import Method, bulk
@@ -91,6 +92,20 @@ def test_a_measurement_takes_what_was_said(up: str | None, hosts: int, count: in
     cost = plan_measurement(network.oracle.names, method, count=count, seed=1, known=known).cost()
     with network.held():
         found = measure(network.inventory, method=method, count=count, seed=1, known=known)
+    assert found.answered == found.paths
+    assert cost.bytes == pytest.approx(network.sent, rel=NEAR)
+    assert cost.seconds == pytest.approx(network.seconds + network.schedules * SCHEDULE_S, rel=NEAR)
+
+
+@pytest.mark.parametrize("method", ["train", bulk(seconds=0.5)], ids=["train", "bulk"])
+@pytest.mark.parametrize("egress", ["60mbit", "200mbit"])
+@pytest.mark.parametrize("hosts", [3, 6, 12])
+def test_without_a_network_the_rate_of_paths_suffices(hosts: int, egress: str, method: str | Method) -> None:
+    network = Timed(Oracle(racks(None, hosts=hosts, egress=egress)))
+    assumed_bps = GOODPUT_PER_WIRE * parse_rate(egress)
+    cost = plan_measurement(network.oracle.names, method, seed=1, assumed_bps=assumed_bps).cost()
+    with network.held():
+        found = measure(network.inventory, method=method, seed=1, assumed_bps=assumed_bps)
     assert found.answered == found.paths
     assert cost.bytes == pytest.approx(network.sent, rel=NEAR)
     assert cost.seconds == pytest.approx(network.seconds + network.schedules * SCHEDULE_S, rel=NEAR)

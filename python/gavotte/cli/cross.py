@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gavotte.cli.options import Hosts, Json, TakeOver
+from gavotte.cli.options import Hosts, Json, TakeOver, read_rate
 from gavotte.cli.output import emit_json, emit_table, note, warn_beside
 from gavotte.formats.rates import format_rate
 
@@ -60,18 +60,12 @@ def cross(
     from gavotte.agents import resolve_hosts
     from gavotte.errors import GavotteError
     from gavotte.formats.network import read_network, write_network
-    from gavotte.formats.rates import parse_rate
     from gavotte.measure.cross import cross as watch
 
     known = read_network(network) if network is not None else None
     if output is not None and known is None:
         raise GavotteError("-o needs a Network to add it to", hint="name it with --network")
-    max_bps = None
-    if max_rate is not None:
-        try:
-            max_bps = parse_rate(max_rate)
-        except ValueError:
-            raise GavotteError(f"--max-rate: `{max_rate}` is not a rate", hint="use e.g. 287mbit") from None
+    max_bps = None if max_rate is None else read_rate("--max-rate", max_rate)
     inventory = resolve_hosts(hosts)
     found = watch(inventory, source, target, max_bps=max_bps, known=known, seconds=seconds, take_over=take_over)
     mine = sorted({*(beside or ()), *(name for each in found.beside for name in each.apps)})

@@ -15,7 +15,7 @@ import typer
 from gavotte.cli.budget import read_limits
 from gavotte.cli.calibrate import calibrate
 from gavotte.cli.cross import cross
-from gavotte.cli.options import Budget, DryRun, Json, MaybeHosts, PricePerGb, Seed, TakeOver
+from gavotte.cli.options import AssumedRate, Budget, DryRun, Json, MaybeHosts, PricePerGb, Seed, TakeOver, read_rate
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_beside
 from gavotte.cli.sharing import document, experiment, sharing
 from gavotte.formats.counting import counted
@@ -96,6 +96,7 @@ def paths(
             metavar="N.network.json",
         ),
     ] = None,
+    assumed_rate: AssumedRate = None,
     share: Annotated[
         bool, typer.Option("--sharing", help="Then find out by experiments which pairs share a bottleneck.")
     ] = False,
@@ -125,6 +126,7 @@ def paths(
     from gavotte.formats.network import read_network
     from gavotte.measure import METHODS, bulk, journal_path, plan_measurement
     from gavotte.measure import measure as take
+    from gavotte.measure.methods import ASSUMED_RATE_BPS
     from gavotte.measure.sharing import cost_of_sharing, foreseen
 
     if output is not None:
@@ -145,12 +147,22 @@ def paths(
         how = _trains(method, bursts, packets, calibration) or METHODS[method]
     known = read_network(network) if network is not None else None
     some = None if pairs is None else _some(pairs, inventory.names, seed)
-    todo = plan_measurement(inventory.names, how, count=count, every_s=every, seed=seed, known=known, pairs=some)
+    assumed_bps = ASSUMED_RATE_BPS if assumed_rate is None else read_rate("--assumed-rate", assumed_rate)
+    todo = plan_measurement(
+        inventory.names,
+        how,
+        count=count,
+        every_s=every,
+        seed=seed,
+        known=known,
+        assumed_bps=assumed_bps,
+        pairs=some,
+    )
     cost = todo.cost(price_per_gb=price_per_gb)
     what = f"{count} snapshot{'s' * (count > 1)}"
     if share:
         cost += cost_of_sharing(
-            foreseen(inventory.names, known, method=how.name),
+            foreseen(inventory.names, known, assumed_bps=assumed_bps, method=how.name),
             seed=seed,
             price_per_gb=price_per_gb,
             known=known,
@@ -164,6 +176,11 @@ def paths(
     )
     limits.check(cost)
     if dry_run:
+        if known is None and assumed_rate is None:
+            note(
+                f"without a Network paths are taken to carry {format_rate(assumed_bps)}; "
+                "name what yours do with --assumed-rate"
+            )
         if as_json:
             emit_json(
                 {
@@ -194,6 +211,7 @@ def paths(
             again=again,
             limits=limits,
             known=known,
+            assumed_bps=assumed_bps,
             journal=journal,
             resume=resume,
             progress=advance,

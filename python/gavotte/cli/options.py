@@ -14,6 +14,20 @@ def _seed(seed: int) -> int:
     return seed
 
 
+def read_rate(option: str, text: str) -> float:
+    """Reads the rate that an option was given, in bit/s.
+
+    Raises:
+        BadParameter: naming the option.
+    """
+    from gavotte.formats.rates import parse_rate
+
+    try:
+        return parse_rate(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}") from None
+
+
 _HOSTS = typer.Option(
     "--hosts",
     help="The hosts: `lab` (the one that is up), a *.hosts.toml, ssh-config:GLOB, slurm or mpi:HOSTFILE.",
@@ -29,6 +43,14 @@ TakeOver = Annotated[
 ]
 Threads = Annotated[
     int | None, typer.Option("--threads", help="Threads to use at most. By default one per core.", min=1, metavar="N")
+]
+AssumedRate = Annotated[
+    str | None,
+    typer.Option(
+        "--assumed-rate",
+        help="What paths are taken to carry where no Network tells, to estimate the cost. By default 1gbit.",
+        metavar="RATE",
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what it would cost and send nothing.")]
 Budget = Annotated[

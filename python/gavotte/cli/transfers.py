@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gavotte.cli.options import Json
+from gavotte.cli.options import Json, read_rate
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ def simulate(
 ) -> None:
     """Predict how long coflows take when transfers are ordered by a policy."""
     from gavotte.formats.network import read_network
-    from gavotte.formats.rates import parse_rate
     from gavotte.transfer import POLICIES, read_trace, simulate_transfers, write_completions
 
     policies = list(POLICIES) if ALL in policy else list(dict.fromkeys(policy))
@@ -79,10 +78,7 @@ def simulate(
         raise typer.BadParameter("-o takes the times of one policy")
     if port_rate is not None and network is not None:
         raise typer.BadParameter("use one of --port-bps and --network")
-    try:
-        port_bps = None if port_rate is None else parse_rate(port_rate)
-    except ValueError as error:
-        raise typer.BadParameter(f"--port-bps: {error}") from None
+    port_bps = None if port_rate is None else read_rate("--port-bps", port_rate)
     coflows, hosts = read_trace(trace), None if network is None else read_network(network)
     if hosts is not None:
         warn_of_unknown(hosts)

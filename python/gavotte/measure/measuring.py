@@ -14,7 +14,7 @@ from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.measure.cost import CostLimits
 from gavotte.measure.journal import Journal
-from gavotte.measure.methods import Method
+from gavotte.measure.methods import ASSUMED_RATE_BPS, Method
 from gavotte.measure.planning import plan_measurement
 from gavotte.measure.results import FailedPath, PathResult, Results
 from gavotte.measure.underway import Underway
@@ -98,6 +98,7 @@ def measure(
     again: bool = True,
     limits: CostLimits | None = None,
     known: Network | None = None,
+    assumed_bps: float = ASSUMED_RATE_BPS,
     journal: Path | None = None,
     resume: bool = False,
     progress: Progress | None = None,
@@ -117,6 +118,7 @@ def measure(
         again: measure doubtful paths once more, alone, and learn so which links are shared.
         limits: refuse beforehand what would cost more.
         known: an earlier Network, whose shared links two probes never fill at once.
+        assumed_bps: what paths that no Network tells are taken to carry, for the estimate that ends the measurement.
         journal: where answers are kept until all are there.
         resume: go on from the journal of an interrupted measurement.
         progress: told of each path that is done.
@@ -130,7 +132,16 @@ def measure(
         AgentError: when no agent can be used, or fewer than two are left before a path has answered. Where some have,
             and there is a journal, it stays, and the error says how many snapshots there are.
     """
-    todo = plan_measurement(inventory.names, method, count=count, every_s=every_s, seed=seed, known=known, pairs=pairs)
+    todo = plan_measurement(
+        inventory.names,
+        method,
+        count=count,
+        every_s=every_s,
+        seed=seed,
+        known=known,
+        assumed_bps=assumed_bps,
+        pairs=pairs,
+    )
     limits = limits or CostLimits()
     todo = todo.within(limits)
     with ExitStack() as stack:

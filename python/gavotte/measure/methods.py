@@ -50,7 +50,7 @@ QUEUE_S = 0.1
 """What a shaper's queue holds in time, as labs have it: what finds it full is lost, and takes no time."""
 
 ASSUMED_RATE_BPS = 1e9
-"""Of paths that no Network tells, only for the printed estimate."""
+"""Of paths that no Network tells, for the estimate, where the user does not say."""
 
 SETUP_S = 0.006
 """Of one round: connecting, pings, the report; 4 ms were seen on a quiet machine, 15 where each round is sent alone."""

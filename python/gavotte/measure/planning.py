@@ -59,7 +59,8 @@ class MeasurementPlan:
         seed: of the order of rounds; snapshot k uses seed + k.
         links: known shared links; two probes never meet on one.
         only: the pairs to measure; None = all.
-        rates: what pairs are known to carry, bit/s; others are taken for `ASSUMED_RATE_BPS`.
+        rates: what pairs are known to carry, bit/s.
+        assumed_bps: what the others are taken to carry.
         groups: the groups around each host, whose links are to be tested; None = nothing is known of any.
         untold: how many pairs could fill each group link that may be limited like the others.
     """
@@ -72,6 +73,7 @@ class MeasurementPlan:
     links: Links = field(default_factory=dict)
     only: frozenset[Pair] | None = None
     rates: Mapping[Pair, float] = field(default_factory=dict)
+    assumed_bps: float = ASSUMED_RATE_BPS
     groups: Sequence[frozenset[str]] | None = None
     untold: Sequence[int] = ()
 
@@ -204,14 +206,14 @@ class MeasurementPlan:
 
     def cost(self, *, price_per_gb: float = 0.0) -> Cost:
         """What all snapshots cost. Where hosts stand in racks, the test of their links takes its probes twice."""
-        costs = {pair: self._typical(self.rates.get(pair, ASSUMED_RATE_BPS)) for pairs in self.first for pair in pairs}
+        costs = {pair: self._typical(self.rates.get(pair, self.assumed_bps)) for pairs in self.first for pair in pairs}
         once_bytes = sum(size for size, _ in costs.values())
         slow_s = sum(LATE_S + self._typical(self.rates.get(pair, SLOW_BPS))[1] for pair in costs)
         most, nearly = self._tested
         # Where nothing is known, there may be no racks.
         twice, twice_rounds = (most, nearly) if self.groups is not None else (most // 2, nearly // 2)
         probes = self.count * self.paths + twice
-        filled_bytes, filled_s = self._filling(fmean(self.rates.values()) if self.rates else ASSUMED_RATE_BPS)
+        filled_bytes, filled_s = self._filling(fmean(self.rates.values()) if self.rates else self.assumed_bps)
         size = int(probes / self.paths * once_bytes + filled_bytes)
         # A round takes as long as its slowest pair: agents run ahead, but their next partners wait.
         first_s = sum(max(costs[pair][1] for pair in pairs) for pairs in self.first)
@@ -242,7 +244,7 @@ class MeasurementPlan:
         )
 
     def more(self, most: Most, bytes_per_path: float) -> Most:
-        """The same where the first paths took more than those of 1 Gbit/s do, within what was said to be the most."""
+        """The same where the first paths took more than was assumed, within what was said to be the most."""
         cost = self.cost()
         size = min(cost.max_bytes, EXCEEDED * bytes_per_path * cost.max_bytes / self.method.bytes_per_path)
         return replace(most, bytes=max(most.bytes, size))
@@ -290,6 +292,7 @@ def plan_measurement(
     every_s: float = 0.0,
     seed: int = 0,
     known: Network | None = None,
+    assumed_bps: float = ASSUMED_RATE_BPS,
     pairs: Collection[tuple[str, str]] | None = None,
 ) -> MeasurementPlan:
     """Plans what `measure` would do with the same arguments.
@@ -301,6 +304,7 @@ def plan_measurement(
         every_s: seconds from the start of one snapshot to the start of the next.
         seed: of the order of rounds.
         known: an earlier Network, whose shared links two probes never fill at once.
+        assumed_bps: what paths that no Network tells are taken to carry, for the estimate.
         pairs: the only (source, target) pairs to measure; None = all.
 
     Raises:
@@ -312,6 +316,8 @@ def plan_measurement(
         raise GavotteError(f"cannot take {count} snapshots", hint="use at least 1")
     if not (math.isfinite(every_s) and every_s >= 0):
         raise GavotteError(f"cannot wait {every_s} s between snapshots", hint="use 0 or more")
+    if not (math.isfinite(assumed_bps) and assumed_bps > 0):
+        raise GavotteError(f"{assumed_bps} bit/s is not a rate of a path", hint="use more than 0")
     if len(names) < 2:
         raise GavotteError("a single host has no path to measure", hint="use at least two hosts")
     links = shared_links(known, names) if known is not None else {}
@@ -324,6 +330,7 @@ def plan_measurement(
         links=links,
         only=None if pairs is None else _indices(pairs, names),
         rates={} if known is None else _rates(known, names),
+        assumed_bps=assumed_bps,
         groups=None if known is None else groups_of(known, names),
         untold=() if known is None else untold(known, names),
     )

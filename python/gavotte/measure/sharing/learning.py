@@ -26,17 +26,24 @@ TRACE_S = 10.0
 """For the traces of hosts whose routers answer."""
 
 
-def foreseen(names: Sequence[str], known: Network | None = None, *, method: str = "train") -> History:
+def foreseen(
+    names: Sequence[str],
+    known: Network | None = None,
+    *,
+    assumed_bps: float = ASSUMED_RATE_BPS,
+    method: str = "train",
+) -> History:
     """What a measurement may find, for `cost_of_sharing` while there is none.
 
     Args:
         names: hosts in matrix order.
-        known: an earlier Network, for rates and for who shares a machine or a group. What it does not tell is taken to
-            be 1 Gbit/s, between hosts with nothing in common.
+        known: an earlier Network, for rates and for who shares a machine or a group. Hosts that it does not
+            tell are taken to have nothing in common.
+        assumed_bps: what paths carry that it does not tell.
         method: that paths are measured by; experiments send trains where it does.
     """
     shape = (len(names), len(names))
-    rate_bps, hops = np.full(shape, ASSUMED_RATE_BPS), np.full(shape, APART_HOPS)
+    rate_bps, hops = np.full(shape, assumed_bps), np.full(shape, APART_HOPS)
     if known is not None:
         at = {name: i for i, name in enumerate(known.names)}
         machine = {host.name: host.machine for host in known.hosts}
@@ -44,7 +51,7 @@ def foreseen(names: Sequence[str], known: Network | None = None, *, method: str 
         group = {name: g.name for g in sorted(known.groups, key=lambda g: -len(g.members)) for name in g.members}
         for (i, a), (j, b) in permutations(enumerate(names), 2):
             if a in at and b in at:
-                rate_bps[i, j] = known.pair_bps(at[a], at[b]) or ASSUMED_RATE_BPS
+                rate_bps[i, j] = known.pair_bps(at[a], at[b]) or assumed_bps
                 if machine[a] is not None and machine[a] == machine[b]:
                     hops[i, j] = MACHINE_HOPS
                 elif a in group and group[a] == group.get(b):
