@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests import builders
 from tests.collective.clouds import history, network
 from tests.examples import examples
 
@@ -18,6 +19,7 @@ from gavotte.collective.planning import RINGS
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.collective import Stage, read_collective, write_collective
 from gavotte.formats.network import FORMAT, Host, Network
+from gavotte.mapping import map_tasks
 
 
 @given(
@@ -139,6 +141,20 @@ def test_an_unknown_pair() -> None:
     nothing = [[None] * 3] * 3
     with pytest.raises(GavotteError, match="how fast h0 sends to h1"):
         plan(net.model_copy(update={"rate_bps": nothing}), "broadcast", size_bytes=1)
+
+
+@pytest.mark.parametrize("matrix", [False, True])
+def test_hosts_of_one_machine_meet_in_memory_where_no_pair_has_a_rate(matrix: bool) -> None:
+    caps = {"egress_bps": 8e6, "ingress_bps": 8e6}
+    net = builders.network([{"name": f"h{i}", "machine": f"m{i // 2}", **caps} for i in range(4)])
+    net = net.model_copy(update={"rate_bps": [[None] * 4] * 4 if matrix else []})
+    found = plan(net, "broadcast", size_bytes=10**6, root="h0")
+    assert found.stages[0].predicted_s == pytest.approx(1.0, rel=0.01)
+    near = map_tasks(net, builders.app("a", ("s", "t", 10**6)))
+    assert near.completion_s < 0.001
+    pipe = net.model_copy(update={"sharing": "pipe"})
+    with pytest.raises(GavotteError, match="how fast h0 sends to h1"):
+        plan(pipe, "broadcast", size_bytes=1)
 
 
 def test_a_file_and_what_is_wrong_with_it(tmp_path: Path) -> None:

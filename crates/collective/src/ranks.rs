@@ -9,7 +9,7 @@ use crate::costs::Costs;
 use crate::error::TreeError;
 use crate::shared::Shared;
 
-/// Two ranks on one host meet in memory; what matters is only that this is much faster than any network.
+/// Ranks that meet in memory; what matters is only that this is much faster than any network.
 const LOCAL_ALPHA_S: f64 = 1e-6;
 const LOCAL_PER_BYTE_S: f64 = 8.0 / 40e9;
 
@@ -23,6 +23,8 @@ pub struct Ranks {
     hosts: Vec<usize>,
     egress: Vec<BitsPerSec>,
     ingress: Vec<BitsPerSec>,
+    /// Whether any pair has a rate.
+    rated: bool,
     there: Costs,
     back: Costs,
 }
@@ -40,11 +42,13 @@ impl Ranks {
             return Err(TreeError::NoTree { hosts: count, why });
         }
         let (egress, ingress) = caps(&network);
+        let rated = (0..count).any(|m| (0..count).any(|n| m != n && network.known_rate(m, n).is_some()));
         let nothing = Costs::new(1, vec![0.0], vec![0.0])?;
         let mut ranks = Self {
             network,
             egress,
             ingress,
+            rated,
             there: nothing.clone(),
             back: nothing,
             hosts,
@@ -97,9 +101,17 @@ impl Ranks {
         self.network.sharing() != Sharing::Pipe
     }
 
-    /// Seconds that a message between two ranks of one host takes; none between hosts.
+    /// Seconds that a message takes between two ranks that meet in memory; none where it crosses a network.
     pub(crate) fn local_s(&self, source: usize, target: usize, bytes: f64) -> Option<f64> {
-        (self.hosts[source] == self.hosts[target]).then_some(LOCAL_ALPHA_S + bytes * LOCAL_PER_BYTE_S)
+        let local = self.in_memory(self.hosts[source], self.hosts[target]);
+        local.then_some(LOCAL_ALPHA_S + bytes * LOCAL_PER_BYTE_S)
+    }
+
+    /// Whether nothing but memory lies between two hosts: one host, or virtual machines of one physical machine where no
+    /// pair has a rate, and all that limits are caps on what leaves machines.
+    fn in_memory(&self, m: usize, n: usize) -> bool {
+        let mates = || self.network.colocated(m, n) && !self.rated;
+        m == n || (self.share_caps() && mates())
     }
 
     fn link_rate(&self, link: Link) -> BitsPerSec {
@@ -135,7 +147,7 @@ impl Ranks {
         let count = self.count();
         let (mut alpha_s, mut per_byte_s) = (Vec::new(), Vec::new());
         for (m, n) in self.pairs(back) {
-            if m == n {
+            if self.in_memory(m, n) {
                 alpha_s.push(LOCAL_ALPHA_S);
                 per_byte_s.push(LOCAL_PER_BYTE_S);
                 continue;
