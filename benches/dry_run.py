@@ -78,7 +78,7 @@ def measured(
     cost = plan.cost()
     found = measure(inventory, method=method, seed=seed, known=known, **options)  # type: ignore[arg-type]
     what = f"{plan.method.name}{' --network' * (known is not None)}"
-    what += "".join(f" --{key.replace('_bps', '-rate')} {value}" for key, value in asked.items()) + " --budget" * (
+    what += "".join(f" --{key.replace('_bps', '-rate')} {value:.0f}" for key, value in asked.items()) + " --budget" * (
         limits is not None
     )
     return Line(what, (cost.bytes, cost.seconds), (found.bytes_sent, found.seconds)), found.history

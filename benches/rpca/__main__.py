@@ -61,6 +61,9 @@ def main() -> None:
         "--keep", type=Path, help="keep each cloud of the lab here, and go on from there", metavar="FILE"
     )
     parser.add_argument("--plots", type=Path, help="draw the distributions and curves", metavar="FILE.png|svg|pdf")
+    parser.add_argument(
+        "--record", type=Path, help="folder to write how well replay foretells to, as docs/results has it"
+    )
     parser.add_argument("--quick", action="store_true", help="3 repetitions, 64 hosts: whether it runs")
     arguments = parser.parse_args()
     arguments.plots = Plots(arguments.plots)

@@ -441,4 +441,7 @@ def _print(result: Measurement) -> None:
         f"{format_bytes(result.bytes_sent)} sent, seed {result.seed}"
     )
     for link, sum_bps in result.shared.items():
-        note(f"shared: {link} carries {format_rate(sum_bps)} in all" if sum_bps else f"shared: {link}")
+        carries = (
+            f"carries {format_rate(sum_bps)} in all" if sum_bps else "was found full; --sharing tells what it carries"
+        )
+        note(f"shared: {link} {carries}")
