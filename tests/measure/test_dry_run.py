@@ -134,7 +134,7 @@ def test_slower_paths_are_said_to_take_longer(tmp_path: Path) -> None:
         seconds[rate] = json.loads(ran.stdout)["seconds"]
     assert seconds[None] == seconds["1gbit"] < seconds["20mbit"] / 2
     bad = CliRunner().invoke(app, ["measure", "--hosts", str(hosts), "--dry-run", "--assumed-rate", "fast"])
-    assert "--assumed-rate: `fast` is not a rate" in bad.stderr
+    assert "--assumed-rate: `fast` is not a rate; use e.g." in bad.stderr
 
 
 @pytest.mark.parametrize("method", ["train", "choreo", "pingpong"])

@@ -20,12 +20,15 @@ def read_rate(option: str, text: str) -> float:
     Raises:
         BadParameter: naming the option.
     """
+    from pydantic_core import PydanticCustomError
+
     from gavotte.formats.rates import parse_rate
 
     try:
         return parse_rate(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"{option}: {error}") from None
+    except PydanticCustomError as error:
+        remedy = (error.context or {})["remedy"]
+        raise typer.BadParameter(f"{option}: {error}; {remedy}") from None
 
 
 _HOSTS = typer.Option(
