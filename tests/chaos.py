@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -89,13 +88,12 @@ class Round:
         if (self._folder / "h.npz.partial").exists() and "h.npz" in words and "-o" in words:
             words.append("--resume") if rng.random() < 0.7 else (self._folder / "h.npz.partial").unlink()
         command = subprocess.Popen(
-            [GAVOTTE, *words],
+            [*(faults.full_disk(2000) if full else []), GAVOTTE, *words],
             cwd=self._folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))) if full else None,
         )
         injecting = threading.Thread(target=self._inject, args=(command,))
         injecting.start()

@@ -22,6 +22,14 @@ done
 """
 
 
+def full_disk(size_bytes: int) -> list[str]:
+    """What goes before a command so that no file of its takes more.
+
+    A `preexec_fn` would do the same, but forks, and beside gRPC some children abort before they begin.
+    """
+    return ["prlimit", f"--fsize={size_bytes}"]
+
+
 def to_agent(session: lab.Session, host: str, number: signal.Signals) -> None:
     """Sends a signal to a host's agent."""
     comm = Path(agent_binary()).name[:15]

@@ -28,6 +28,7 @@ class Oracle:
         links: capacity in wire bit/s by name; unlimited ones are left out.
         hops: (N, N) path lengths as traceroute counts them.
         asked: rounds so far.
+        bytes_sent: goodput of all rounds.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Oracle:
         self.links: dict[str, float] = {}
         self.pair_bps = dict(pair_bps or {})
         self.asked = 0
+        self.bytes_sent = 0
         self._noise = noise
         self._rng = random.Random(seed)
         switches = {switch.name: switch for switch in topology.switch}
@@ -118,6 +120,7 @@ class Oracle:
         pairs = [pair for group in groups for pair in group]
         bins = int(HOLD_S / BIN_S)
         goodput = self.rates(pairs) * GOODPUT_PER_WIRE
+        self.bytes_sent += int(goodput.sum() / 8 * HOLD_S)
         return {
             pair: Series(
                 self._rng.uniform(0, 0.02),

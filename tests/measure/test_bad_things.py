@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from gavotte.agents import Budget, enrolled
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import OUT_OF_TOUCH, Answer, carry_out
 from gavotte.errors import AgentError, BusyError
-from gavotte.formats.history import read_history
+from gavotte.formats.history import read_history, write_history
 from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.measure import Method, bulk, measure, underway
 from gavotte.measure.sharing import measure_sharing
@@ -236,6 +236,20 @@ def test_experiments_that_lost_hosts_keep_earlier_evidence(cloud: lab.Session, t
     assert output.read_bytes() == before
 
 
+def test_experiments_on_hosts_that_became_faster_end_and_keep_earlier_evidence(
+    cloud: lab.Session, tmp_path: Path
+) -> None:
+    output = tmp_path / "h.npz"
+    gavotte("measure", "--hosts", cloud.hosts_file, "--sharing", "-o", output).communicate(timeout=110)
+    first = read_history(output)
+    write_history(output, replace(first, beta_Bps=first.beta_Bps / 20))
+    process = gavotte("measure", "sharing", output, "--hosts", cloud.hosts_file)
+    said = process.communicate(timeout=110)[1]
+    assert process.returncode == 0
+    assert "warning: ended early: more bytes were needed than estimated" in said
+    assert {r.subject for r in read_history(output).evidence} >= {r.subject for r in first.evidence}
+
+
 def test_the_agents_of_a_killed_controller_are_free_again(cloud: lab.Session, tmp_path: Path) -> None:
     inventory = read_inventory(cloud.hosts_file)
     journal = tmp_path / "h.npz.partial"
@@ -298,26 +312,13 @@ def test_agents_that_another_run_lets_go_of_soon_are_waited_for(small_cloud: lab
         other.join()
 
 
-def gavotte(*arguments: str | Path, preexec_fn: Callable[[], None] | None = None) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [GAVOTTE, *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=preexec_fn,
-    )
+def gavotte(*arguments: str | Path, under: Sequence[str] = ()) -> subprocess.Popen[str]:
+    return subprocess.Popen([*under, GAVOTTE, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
 def test_a_full_disk_is_one_line(small_cloud: lab.Session, tmp_path: Path) -> None:
     output = tmp_path / "h.npz"
-    process = gavotte(
-        "measure",
-        "--hosts",
-        small_cloud.hosts_file,
-        "-o",
-        output,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (600, 600)),
-    )
+    process = gavotte("measure", "--hosts", small_cloud.hosts_file, "-o", output, under=faults.full_disk(600))
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 1
     errors = [line for line in said.splitlines() if line.startswith("error: ")]

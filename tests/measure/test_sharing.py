@@ -11,6 +11,7 @@ from tests.measure.oracle import Oracle
 from tests.measure.random_clouds import KINDS, random_cloud
 
 from gavotte.agents import agent_pb2 as pb
+from gavotte.measure.cost import Most
 from gavotte.measure.sharing.carrier import _of_transfers
 from gavotte.measure.sharing.experiments import ATTEMPTS, run_experiments, typical_rate
 from gavotte.measure.sharing.overlap import MIN_OVERLAP_S, Series, Together, judge, together
@@ -129,6 +130,20 @@ def test_losses_are_confirmed_and_the_rest_is_not_repeated() -> None:
         assert settled or "unknown" in verdicts
         assert len(verdicts) <= ATTEMPTS
     assert seen[-1] == (len(result.evidence), len(result.evidence))
+
+
+@pytest.mark.parametrize("most", [Most(bytes=5e7, seconds=math.inf), Most(bytes=math.inf, seconds=0.0)])
+def test_experiments_end_where_they_would_cost_more_than_was_said(most: Most) -> None:
+    oracle = random_cloud("hose", 1, hosts=8).oracle()
+    history = oracle.history()
+    tree, rate = hierarchy_of(history.hosts, history.hops), typical_rate(history)
+    result = run_experiments(oracle, tree, rate, hosts=range(tree.size), seed=0, most=most)
+    assert result.stopped.startswith("more time" if most.seconds == 0 else "more bytes")
+    whole = random_cloud("hose", 1, hosts=8).oracle()
+    assert not run_experiments(whole, tree, rate, hosts=range(tree.size), seed=0).stopped
+    # The round that is on its way is the last one.
+    assert oracle.asked < whole.asked
+    assert oracle.bytes_sent < min(most.bytes + whole.bytes_sent / 4, whole.bytes_sent)
 
 
 def steady(start_s: float, bps: float, seconds: float) -> Series:

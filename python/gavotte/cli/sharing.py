@@ -98,6 +98,8 @@ def experiment(
     sent = format_bytes(result.bytes_sent)
     for host, reason in result.lost.items():
         note(f"warning: lost {host}: {reason}")
+    if result.stopped:
+        note(f"warning: ended early: {result.stopped}; what earlier experiments told of other links stays")
     warn_beside(result.beside, "pairs may have been slow for that")
     note(f"{result.experiments} experiments in {result.seconds:.1f} s, {sent} sent, seed {seed}")
     return completed, result
@@ -112,6 +114,7 @@ def document(result: SharingResult) -> dict[str, object]:
         "bytes_sent": result.bytes_sent,
         "seed": result.seed,
         "lost": result.lost,
+        "stopped": result.stopped,
         "beside": [each.as_dict() for each in result.beside],
         "evidence": result.to_records(),
     }

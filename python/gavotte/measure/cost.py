@@ -10,6 +10,10 @@ from gavotte.formats.rates import format_bytes
 EXCEEDED = 1.25
 """A measurement ends when it has cost so many times what was said."""
 
+LOST_S = 15.0
+"""What waiting may cost beside, for each host that vanishes and each two that cannot reach each other: up to 3 s as a
+rule, and 10 where an agent hangs."""
+
 
 @dataclass(frozen=True)
 class Cost:

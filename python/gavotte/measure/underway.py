@@ -21,7 +21,7 @@ from gavotte.measure.again import changed
 from gavotte.measure.answers import read, sent_as
 from gavotte.measure.busy import Busy
 from gavotte.measure.company import EVERYTHING, Beside, Company, Sent
-from gavotte.measure.cost import CostLimits
+from gavotte.measure.cost import LOST_S, CostLimits
 from gavotte.measure.filling import Filling
 from gavotte.measure.journal import Journal
 from gavotte.measure.methods import TRAIN_BRIEF_S
@@ -40,10 +40,6 @@ AGAIN = 3
 
 LOOK_S = 0.5
 """How often a pause between two snapshots looks whether anybody is left."""
-
-LOST_S = 15.0
-"""What waiting may cost beside, for each host that vanishes and each two that cannot reach each other: up to 3 s as a
-rule, and 10 where an agent hangs."""
 
 
 class Underway:

@@ -67,7 +67,13 @@ def hold_of_transfers(groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair
 
 
 class Carrier(Protocol):
-    """A network that can be asked what pairs carry at once."""
+    """A network that can be asked what pairs carry at once.
+
+    Attributes:
+        bytes_sent: payload so far.
+    """
+
+    bytes_sent: int
 
     def carry(self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], way: Way) -> dict[Pair, Series]:
         """Sends on all pairs at the same time.

@@ -18,7 +18,7 @@ from gavotte.agents import Fleet, Neighbour
 from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats, History
 from gavotte.formats.network import Network
-from gavotte.measure.cost import Cost
+from gavotte.measure.cost import EXCEEDED, LOST_S, Cost, CostLimits, Most
 from gavotte.measure.sharing.carrier import Carrier, FleetCarrier, hold_of_ways
 from gavotte.measure.sharing.overlap import MIN_OVERLAP_S, Together, evidence, together
 from gavotte.measure.sharing.playing import PlayedCarrier, network_of
@@ -54,6 +54,7 @@ class SharingResult(Tabular):
         seed: of the choice of pairs.
         lost: hosts that could not be used or vanished, with the reason.
         beside: other runs that moved bytes between the hosts meanwhile: what was slower together may be so for them.
+        stopped: why they ended before all links were settled; empty = they did not.
     """
 
     evidence: tuple[Evidence, ...]
@@ -64,6 +65,7 @@ class SharingResult(Tabular):
     seed: int
     lost: dict[str, str] = field(default_factory=dict)
     beside: list[Neighbour] = field(default_factory=list)
+    stopped: str = ""
 
     def to_records(self) -> list[dict[str, Any]]:
         """One row an experiment."""
@@ -71,18 +73,25 @@ class SharingResult(Tabular):
 
 
 def measure_sharing(
-    fleet: Fleet, history: History, *, seed: int = 0, progress: Progress | None = None
+    fleet: Fleet,
+    history: History,
+    *,
+    seed: int = 0,
+    limits: CostLimits | None = None,
+    progress: Progress | None = None,
 ) -> SharingResult:
     """Runs the experiments that a model needs to tell hose, pipe, rack and core limits apart.
 
     Each link of the tree that the path lengths tell is loaded once by pairs that share, as far as can be, no other; a
     rack's uplink so with one experiment for all its hosts (rules 1 and 2). Experiments that cannot meet run at the
-    same time. A sum that falls short is tried again with other pairs.
+    same time. A sum that falls short is tried again with other pairs. What would cost a quarter more than was said at
+    most, as where hosts are much slower by now than the History tells, ends before it is done.
 
     Args:
         fleet: enrolled agents.
         history: what was measured so far: rates of pairs, and `hops`.
         seed: of the choice of pairs.
+        limits: the most it may cost instead.
         progress: told of each experiment that is done.
 
     Returns:
@@ -97,9 +106,17 @@ def measure_sharing(
         typical_rate(history),
         hosts=usable,
         seed=seed,
+        most=_most(cost_of_sharing(history, seed=seed), limits or CostLimits()),
         progress=progress,
     )
     return replace(result, bytes_sent=carrier.bytes_sent, lost=fleet.missing | fleet.lost)
+
+
+def _most(cost: Cost, limits: CostLimits) -> Most:
+    return Most(
+        bytes=EXCEEDED * cost.max_bytes if limits.bytes is None else limits.bytes,
+        seconds=EXCEEDED * cost.max_seconds if limits.seconds is None else limits.seconds,
+    )
 
 
 def cost_of_sharing(
@@ -146,6 +163,7 @@ def run_experiments(
     *,
     hosts: Sequence[int],
     seed: int,
+    most: Most | None = None,
     progress: Progress | None = None,
 ) -> SharingResult:
     """Plans, runs and judges, on whatever carries. See `measure_sharing`.
@@ -156,10 +174,11 @@ def run_experiments(
         rate: (N, N) what pairs carry alone, bit/s; NaN = not to be used.
         hosts: those that can be used.
         seed: of the choice of pairs.
+        most: that it may have cost before another round; None = any.
         progress: told of each experiment that is done.
     """
     began = time.monotonic()
-    runner = _Runner(carrier, tree, rate)
+    runner = _Runner(carrier, tree, rate, most)
     history: dict[int, list[tuple[Trial, Evidence]]] = defaultdict(list)
     records: list[Evidence] = []
     pending = plan_trials(tree, rate, hosts=hosts, seed=seed) if len(hosts) > 2 else []
@@ -185,7 +204,7 @@ def run_experiments(
                 other = choose(tree, trial.link, rate, hosts=here, seed=seed, attempt=attempt + 1)
                 again += [other] if other is not None else []
         hosts = here
-        if len(hosts) < 3:
+        if len(hosts) < 3 or runner.stopped:
             break
         pending = again if attempt + 1 < ATTEMPTS else []
         known += len(again)
@@ -196,6 +215,7 @@ def run_experiments(
         seconds=time.monotonic() - began,
         bytes_sent=0,
         seed=seed,
+        stopped=runner.stopped,
     )
 
 
@@ -241,10 +261,13 @@ def _next_try(
 class _Runner:
     """Experiments in progress, and what each pair was found to carry with fewer beside it."""
 
-    def __init__(self, carrier: Carrier, tree: Hierarchy, rate: Floats) -> None:
+    def __init__(self, carrier: Carrier, tree: Hierarchy, rate: Floats, most: Most | None) -> None:
         self._carrier = carrier
         self._tree = tree
         self._rate = rate
+        self._most = most
+        self._began = time.monotonic()
+        self.stopped = ""
         self._apart: dict[tuple[Way, tuple[Pair, ...]], dict[Pair, float]] = {}
         self.rounds = 0
 
@@ -285,11 +308,23 @@ class _Runner:
         # What sends at the same time sends in the same way.
         for way in WAYS:
             for members in rounds_of(self._tree, [trial for trial in trials if trial.way == way]):
+                self._check()
+                if self.stopped:
+                    return
                 self.rounds += 1
                 series = self._carrier.carry([trial.pairs for trial in members], self._known(members), way)
                 for trial in members:
                     if all(pair in series for pair in trial.pairs):
                         yield trial, together([series[pair] for pair in trial.pairs])
+
+    def _check(self) -> None:
+        """Ends the experiments where they would cost far more than was said."""
+        if self._most is None or self.stopped:
+            return
+        if self._carrier.bytes_sent > self._most.bytes:
+            self.stopped = "more bytes were needed than estimated"
+        elif time.monotonic() - self._began > self._most.seconds + LOST_S * len(self._carrier.gone()):
+            self.stopped = "more time was needed than estimated"
 
     def _known(self, trials: Iterable[Trial]) -> dict[Pair, float]:
         known = {pair: float(self._rate[pair]) for trial in trials for pair in trial.pairs}

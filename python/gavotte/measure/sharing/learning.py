@@ -87,17 +87,19 @@ def learn_sharing(
         history: rates of pairs; the experiments are compared with them.
         seed: of the choice of pairs.
         trace: trace all paths, not only where the History lacks lengths.
-        limits: refuse beforehand what would cost more.
+        limits: refuse beforehand what would cost more, and end what does.
         progress: told of each experiment that is done.
         take_over: as in `measure`.
 
     Returns:
         the History with path lengths, router addresses where traced, and this evidence in place of any before (where
-        hosts were lost, earlier evidence of what could not be tried now stays); and what the experiments cost.
+        hosts were lost or it ended early, earlier evidence of what was not tried now stays); and what the experiments
+        cost.
 
     Raises:
         GavotteError: when a host is not in the inventory, or the budget is too small.
-        AgentError: when no agent, or fewer than three, can be used, or so many are lost that nothing was found.
+        AgentError: when no agent, or fewer than three, can be used, or so many are lost that nothing was found, or it
+            ended before anything was.
     """
     by_name = {host.name: host for host in inventory.host}
     strangers = [name for name in history.hosts if name not in by_name]
@@ -121,10 +123,15 @@ def learn_sharing(
             found = trace_paths(fleet, history.hosts, seed=seed)
             hops = np.where(history.hops > 0, history.hops, np.maximum(found.hops, found.hops.T))
             history = replace(history, hops=hops, hop_addresses=found.addresses)
-        result = measure_sharing(fleet, history, seed=seed, progress=progress)
+        result = measure_sharing(fleet, history, seed=seed, limits=limits, progress=progress)
         result = replace(result, beside=fleet.beside())
-    if not result.lost:
+    if not result.lost and not result.stopped:
         return replace(history, evidence=result.evidence), result
+    if not result.evidence and not result.lost:
+        raise AgentError(
+            f"no experiment came to an end: {result.stopped}",
+            hint="measure again, so that the History tells what pairs carry now",
+        )
     if not result.evidence:
         name, reason = next(iter(result.lost.items()))
         raise AgentError(
