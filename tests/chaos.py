@@ -61,7 +61,8 @@ a host unplugged, and 80 beside a guarantee of a quarter of what paths carry."""
 FREE_S = 25.0
 """A lease and the time to look."""
 
-STATUSES = {0, 1, 130, 143, -9, 137}
+STATUSES = {0, 1, 130, 143, -2, -15, -9, 137}
+"""Ended, failed, or by a signal: negative where it finds the interpreter at its end, after all is said and released."""
 
 
 class Round:
