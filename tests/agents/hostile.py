@@ -149,6 +149,17 @@ class Hanging(PlayedAgent):
         return pb.ReleaseReply()
 
 
+class Frozen(Hanging):
+    """Connects, and from then on says nothing, not even that it is still held."""
+
+    def __init__(self) -> None:
+        super().__init__("Renew")
+
+    def Replay(self, request: Any, context: Any) -> Iterator[pb.ReplayReply]:  # noqa: N802
+        yield ready()
+        self.over.wait(60)
+
+
 class Escaping(PlayedAgent):
     """Tries to steer the terminal by all that it says."""
 

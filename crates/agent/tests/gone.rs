@@ -2,7 +2,7 @@
 
 mod support;
 
-use gavotte_agent::contract::agents::{Failure, LookRequest, Transfer};
+use gavotte_agent::contract::agents::{DropRequest, Failure, LookRequest, Transfer};
 use support::{Agent, Part, RUN, enrol, measure, replay, start, three, train, transfer};
 use tonic::{Code, Status};
 
@@ -80,4 +80,30 @@ async fn a_receiver_counts_a_transfer_in_bins() {
     let done = replaying.done().await;
     assert_eq!(done[0].bin_bytes.iter().sum::<u64>(), 5_000_000);
     assert!(done[1].bin_bytes.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_ends_when_its_receiver_is_dropped() {
+    let agents = three().await;
+    enrol(&agents).await;
+    let [a, _, _] = &agents;
+    let held = Transfer {
+        // As if its receiver took nothing: connections it still takes.
+        pace_bps: 1,
+        ..transfer(0, "b", 5_000_000)
+    };
+    let replaying = replay(a, "phase", vec![held, transfer(1, "c", 1_000)]).await.unwrap();
+    start(a, "phase").await.unwrap();
+    let request = DropRequest {
+        run_id: RUN.into(),
+        peer: "b".into(),
+        reason: "it does not answer".into(),
+    };
+    a.client.clone().drop(request).await.unwrap();
+    let done = replaying.done().await;
+    assert_eq!(
+        (done[0].failure(), done[0].error.as_str()),
+        (Failure::Dropped, "`b` was dropped: it does not answer")
+    );
+    assert_eq!((done[1].bytes, done[1].error.as_str()), (1_000, ""));
 }

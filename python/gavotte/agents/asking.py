@@ -115,7 +115,8 @@ class Asking:
                 self._distrusted.add(name)
                 arrivals.put((name, AgentError(f"agent on {name}: {error}"), None))
             except grpc.RpcError as error:
-                why = self._error(name, error)
+                # The stream of a host that was dropped is cancelled, which says nothing of why.
+                why = AgentError(self.lost[name]) if name in self.lost else self._error(name, error)
                 if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.UNAVAILABLE:
                     gone[name] = why.message
                 arrivals.put((name, AgentError(f"agent on {name}: {why}", failure=why.failure), None))

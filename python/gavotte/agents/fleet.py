@@ -7,6 +7,7 @@ import math
 import secrets
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,9 @@ LOOK_AGAIN_S = 5.0
 LEASE_S = 10.0
 """How long agents wait for word of their controller before they let go of its run."""
 
+RENEWALS = 3
+"""That a lease has time for: an agent that answers none of so many in a row has let go, or will once it wakes."""
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -58,7 +62,7 @@ class Fleet(Orders):
         health: what each of them said of itself.
         missing: host to reason, for those that did not answer or have gone since.
         lost: host to reason, for those that were dropped.
-        silent: hosts whose agents did not answer the last `renew`.
+        silent: hosts whose agents did not answer the last `renew`; after `RENEWALS` in a row they are dropped.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class Fleet(Orders):
         self.health: dict[str, pb.HealthReply] = {}
         self._enrolled: dict[str, pb.EnrolRequest] = {}
         self.silent: set[str] = set()
+        self._unanswered: Counter[str] = Counter()
         self._look_from_s = -math.inf
         self._admitting = threading.Lock()
 
@@ -206,14 +211,21 @@ class Fleet(Orders):
         self._ask("Release", dict.fromkeys(self.health, request))
 
     def renew(self) -> dict[str, Any]:
-        """Prolongs the lease at all agents. To be called every third of `LEASE_S`, in any thread."""
+        """Prolongs the lease at all agents, and drops those that are silent. To be called every `LEASE_S` / `RENEWALS`.
+
+        In any thread.
+        """
         request = pb.RenewRequest(run_id=self.run_id)
-        answers = self._answers("Renew", dict.fromkeys(self.health, request), LEASE_S / 3)
+        answers = self._answers("Renew", dict.fromkeys(self.health, request), LEASE_S / RENEWALS)
         self.silent = {
             name
             for name, reply in answers.items()
             if isinstance(reply, AgentError) and reply.failure != pb.FAILURE_NOT_ENROLLED
         }
+        self._unanswered = Counter({name: self._unanswered[name] + 1 for name in self.silent})
+        for name in sorted(name for name, times in self._unanswered.items() if times >= RENEWALS):
+            if name not in self.missing:
+                self.drop(name, "it does not answer any more")
         return answers
 
     def is_alone(self) -> bool:

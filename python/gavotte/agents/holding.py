@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
-from gavotte.agents.fleet import LEASE_S, Budget, Fleet
+from gavotte.agents.fleet import LEASE_S, RENEWALS, Budget, Fleet
 from gavotte.agents.reach import Reach, reaching
 from gavotte.errors import AgentError, BusyError
 from gavotte.formats.inventory import Inventory
@@ -89,7 +89,7 @@ def _enrol_in_turn(fleet: Fleet, budget: Budget, *, take_over: bool) -> None:
         except BusyError as error:
             fleet.release()
             waited_s = time.monotonic() - begin_s
-            forsaken = 0 < error.lease_left_s < LEASE_S - RENEWALS_MISSED * LEASE_S / 3
+            forsaken = 0 < error.lease_left_s < LEASE_S - RENEWALS_MISSED * LEASE_S / RENEWALS
             if waited_s > (PATIENCE_S + LEASE_S if forsaken else PATIENCE_S):
                 raise
             if not told:
@@ -106,7 +106,7 @@ def _renewing(fleet: Fleet) -> Iterator[None]:
 
     def beat() -> None:
         try:
-            while not over.wait(LEASE_S / 3):
+            while not over.wait(LEASE_S / RENEWALS):
                 fleet.renew()
         except ValueError as error:
             # The roads may be closed while the last word is under way.

@@ -210,10 +210,10 @@ impl Common {
             id: transfer.id,
             ..TransferDone::default()
         };
-        let result = self
-            .hold
-            .during(self.attempt(transfer, entry, connected, &mut done))
-            .await;
+        let attempt = Box::pin(self.attempt(transfer, entry, connected, &mut done));
+        // A peer whose process is stopped still takes connections: its kernel does.
+        let attempt = self.hold.dropped.unless(&transfer.target, attempt);
+        let result = self.hold.during(attempt).await;
         if let Err(error) = result {
             done.set_failure(error.failure());
             done.error = error.to_string();
