@@ -40,7 +40,7 @@ class PlayedNetwork:
         oracle: the network.
         sent: payload bytes so far.
         rounds: how often pairs were sent together.
-        busy: links that others fill: no train that crosses one finds a steady rate.
+        busy: links that others fill: no train that crosses one finds a steady rate; bulk TCP finds many.
         late: whether a train cannot connect while another fills a link of its way, unless both start once all have.
         slow: pairs that are so late then, too, s.
         crowded: rounds by how many pairs went together.
@@ -123,15 +123,17 @@ class PlayedNetwork:
             return pb.ProbeReply(seconds=0.002, bytes_sent=128, burst_train=pb.BurstTrainResult(sent=2, received=2))
         alone_bps = float(self.oracle.rates([pair])[0])
         lost = share_bps < 0.98 * alone_bps
+        busy = not self.busy.isdisjoint(self.oracle.path(*pair))
         if kind == "bulk":
             bps = share_bps * (1 + self._rng.gauss(0, BULK_NOISE))
+            if busy:
+                bps *= self._rng.uniform(0.2, 0.8)
             size = int(bps * probe.bulk.seconds / 8)
             bins = int(probe.bulk.seconds / probe.bulk.bin_s)
             flow = pb.FlowResult(bytes=size, seconds=probe.bulk.seconds, bin_bytes=[size // bins] * bins)
             return pb.ProbeReply(
                 seconds=probe.bulk.seconds, bytes_sent=size, bulk=pb.BulkResult(goodput_bps=bps, flows=[flow])
             )
-        busy = not self.busy.isdisjoint(self.oracle.path(*pair))
         return self._train(probe.gated_train, alone_bps, share_bps, lost=lost, busy=busy)
 
     def _train(

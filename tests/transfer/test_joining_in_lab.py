@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests import builders
-from tests.faults import kill_agent, start_agent
+from tests.faults import kill_agent, start_agent, to_agent
 from tests.running import running
 from tests.shell import gavotte, until
 
@@ -18,8 +20,9 @@ from gavotte import lab
 from gavotte.errors import GavotteError
 from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import read_inventory
+from gavotte.formats.network import Network
 from gavotte.formats.transfer import Copies, MemoryQueue
-from gavotte.transfer import Client, Controller, broadcast, serving
+from gavotte.transfer import Client, Controller, broadcast, broadcasting, probing, serving
 from gavotte.transfer.planning import Mechanism
 
 pytestmark = pytest.mark.lab
@@ -120,6 +123,19 @@ def test_who_never_comes_is_named_and_nobody_waits(cloud: lab.Session, file: Pat
     assert "nothing listens" in told["h3"]["error"]
     assert "1 of 4 receivers do not have it: h3" in done.stderr
     assert (tmp_path / "out-h4").read_bytes() == file.read_bytes()
+
+
+def test_who_hangs_before_it_begins_is_named_and_nobody_waits(
+    cloud: lab.Session, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hanging(*given: Any, **named: Any) -> Network:
+        to_agent(cloud, "h3", signal.SIGSTOP)
+        return probing.look(*given, **named)
+
+    monkeypatch.setattr(broadcasting, "look", hanging)
+    result = broadcast(str(file), read_inventory(cloud.hosts_file), "h0", str(tmp_path / "out-{host}"))
+    assert list(result.lost) == ["h3"]
+    assert {each.host for each in result.receivers if each.ok} == {"h1", "h2", "h4"}
 
 
 @pytest.mark.parametrize("mechanism", ["chain", "mesh"])

@@ -79,6 +79,11 @@ class Fleet(Orders):
         self._look_from_s = -math.inf
         self._admitting = threading.Lock()
 
+    @property
+    def away(self) -> dict[str, str]:
+        """Host to reason, for all that take no part now, for whatever reason."""
+        return self.missing | self.lost
+
     def check(self) -> None:
         """Asks every agent for its health; those that fail go to `missing`."""
         request = pb.HealthRequest()
@@ -241,7 +246,7 @@ class Fleet(Orders):
         Returns:
             their names.
         """
-        away = (self.missing.keys() | self.lost.keys()) & self._enrolled.keys() - self._distrusted
+        away = self.away.keys() & self._enrolled.keys() - self._distrusted
         began_s = time.monotonic()
         if not away or began_s < self._look_from_s:
             return []
@@ -322,21 +327,24 @@ class Fleet(Orders):
     def drop(self, host: str, reason: str) -> None:
         """Goes on without a host that has vanished: no other waits for it any more. Returns at once.
 
-        Its own part of what is under way ends too. An agent too old to know of this waits its full deadlines.
+        Its own part of what is under way ends too, also where it began after the host was dropped. An agent too old to
+        know of this waits its full deadlines.
 
         Args:
             host: its name.
             reason: why, in one line.
         """
-        if host in self.lost:
-            return
-        logger.info("%s: dropped: %s", host, reason)
-        self.lost[host] = reason
-        self.missing.pop(host, None)
-        self.hosts = [each for each in self.hosts if each.name != host]
-        request = pb.DropRequest(run_id=self.run_id, peer=host, reason=reason)
-        requests = {each.name: request for each in self.hosts}
         calls = list(self._open.get(host, ()))
+        requests = {}
+        if host not in self.lost:
+            logger.info("%s: dropped: %s", host, reason)
+            self.lost[host] = reason
+            self.missing.pop(host, None)
+            self.hosts = [each for each in self.hosts if each.name != host]
+            request = pb.DropRequest(run_id=self.run_id, peer=host, reason=reason)
+            requests = {each.name: request for each in self.hosts}
+        elif not calls:
+            return
 
         def tell() -> None:
             for call in calls:

@@ -259,8 +259,8 @@ def paths(
     if result.busy:
         (source, target), more = result.busy[0], len(result.busy) - 1
         note(
-            f"warning: others fill {source} to {target}{f' and {more} more' * (more > 0)}: no train found a steady "
-            "rate, so what TCP gets beside them is told; measure again when they are quiet"
+            f"warning: others fill {source} to {target}{f' and {more} more' * (more > 0)}: what TCP gets beside them "
+            "is told; measure again when they are quiet"
         )
     for failure in result.failures[:20]:
         note(f"warning: {failure.source} to {failure.target}: {failure.reason}")

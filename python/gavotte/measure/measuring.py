@@ -43,7 +43,7 @@ class Measurement(Tabular):
         untested: links that pairs may share of which nothing is known, for its pairs did not send at the same time.
         doubtful: (source, target) whose rates may be low for other probes beside them, since a limit left no time or
             bytes to measure them alone.
-        busy: (source, target) that others fill, so that no train found a steady rate: TCP's share beside them is told.
+        busy: (source, target) that others fill, so that there is no steady rate: TCP's share beside them is told.
         stopped: why it ended before all was measured; empty = it did not.
     """
 
@@ -170,11 +170,7 @@ def measure(
             seconds=underway.seconds,
             bytes_sent=underway.bytes_sent,
             seed=seed,
-            failures=[
-                failure
-                for number in range(results.count)
-                for failure in results.failures(number, fleet.missing | fleet.lost)
-            ],
+            failures=[failure for number in range(results.count) for failure in results.failures(number, fleet.away)],
             missing=dict(fleet.missing),
             lost=dict(fleet.lost),
             beside=fleet.beside(),

@@ -144,7 +144,7 @@ class Underway:
         if not self._fleet.is_alone():
             return False
         silent = dict.fromkeys(sorted(self._fleet.silent), "its agent does not answer any more")
-        gone = silent | self._fleet.missing | self._fleet.lost
+        gone = silent | self._fleet.away
         told = "; ".join(f"{name}: {reason}" for name, reason in list(gone.items())[:2])
         wanted, self._results.count = self._results.count, number
         reason = f"fewer than two agents are left after {number} of {wanted} snapshots ({told})"
@@ -230,7 +230,7 @@ class Underway:
             if not self._once_more(pairs, readings, looked, number):
                 break
         if self._busy.now:
-            self._take_shares(number)
+            self._take_shares(number, () if self._busy.proves else readings)
             return
         if not self.stopped:
             self._once_more(
@@ -283,8 +283,8 @@ class Underway:
             elif not self._fill(dict.fromkeys(todo, math.inf), sure=True):
                 return
 
-    def _take_shares(self, number: int) -> None:
-        """Tells what TCP gets beside others' traffic on all paths that have no rate yet."""
+    def _take_shares(self, number: int, told: Iterable[Pair]) -> None:
+        """Tells what TCP gets beside others' traffic on paths without a rate; of those `told` it is what was read."""
         logger.warning("snapshot %d: others fill the network; TCP's share is told of paths without a rate", number)
         lacking = [pair for pair in self._lacking(number) if self._affords(pair)]
         left = packed(lacking, {})
@@ -293,7 +293,7 @@ class Underway:
             part, left = left[:most], left[most:]
             self._carry_out(part, number, alone=True, share=True)
             self._check()
-        self.busy = sorted(set(lacking).difference(self._lacking(number)))
+        self.busy = sorted({*lacking, *told}.difference(self._lacking(number)))
 
     def _links(self, pair: Pair) -> frozenset[str]:
         return self._company.links(pair) | {EVERYTHING}
@@ -349,18 +349,26 @@ class Underway:
         self._rejoin()
         self.again += len(pairs)
         self._total += len(pairs)
-        blamed: dict[str, float] = {}
         looked.update(pairs)
+        compared: list[tuple[Beside, float]] = []
         for lone in self._company.apart(pairs, readings):
             if self._busy.now:
-                return True
-            for pair, told in self._probe([lone], number, alone=True).items():
+                break
+            apart = self._probe([lone], number, alone=True)
+            if twice := [pair for pair in self._busy.unsure(readings, apart) if self._affords(pair)]:
+                self.again += len(twice)
+                self._total += len(twice)
+                self._busy.compare(apart, self._probe([twice], number, alone=True))
+            for pair, told in apart.items():
                 if pair in readings:
-                    blamed |= self._company.compare(readings[pair], told.rate_bps)
+                    compared.append((readings[pair], told.rate_bps))
                 if math.isfinite(told.rate_bps):
                     # Whatever else was sent meanwhile, no link was shared.
                     readings[pair] = Beside(told.rate_bps)
-        if blamed:
+        blamed: dict[str, float] = {}
+        for beside, alone_bps in compared if self._busy.proves or not self._busy.now else ():
+            blamed |= self._company.compare(beside, alone_bps)
+        if blamed and not self._busy.now:
             self._fill({link: full * load_bps for link, load_bps in blamed.items()})
         return True
 
@@ -431,7 +439,7 @@ class Underway:
     ) -> list[Sent]:
         began_s = time.monotonic()
         # A schedule with a host that is gone would wait for it anew.
-        gone = {self._index[name] for name in (self._fleet.lost | self._fleet.missing) if name in self._index}
+        gone = {self._index[name] for name in self._fleet.away if name in self._index}
         rounds = [left for pairs in rounds if (left := [pair for pair in pairs if gone.isdisjoint(pair)])]
         brief = {pair for pairs in rounds for pair in pairs if not (alone or self._company.patient(pair))}
         schedule = self._plan.schedule(

@@ -103,6 +103,8 @@ def broadcast(
         there = [name for name in receivers if name not in fleet.missing]
         if network is None and there and manifest.bytes:
             network = look(fleet, [source, *there], of=[source, *receivers], congestion=CONGESTION)
+        if source in fleet.away:
+            raise AgentError(f"the source {source} cannot be used: {fleet.away[source]}")
         everybody = [source, *receivers]
         if pacing is not None and network is not None:
             # Whoever may join has a place from the start.

@@ -95,7 +95,7 @@ class Run:
         self._id = fleet.run_id
         self._wait_s = wait_s
         self._latecomers = Latecomers(fleet)
-        self._expected = {self._plan.source, *self._plan.receivers} - set(fleet.missing)
+        self._expected = {self._plan.source, *self._plan.receivers} - fleet.away.keys()
         self._conductor = _core.Conductor(
             self._plan.ground,
             manifest.bytes,
@@ -113,7 +113,7 @@ class Run:
 
     def run(self, max_seconds: float) -> None:
         """Goes on until each receiver has all or is lost, or the time is up; the result is told of all of it."""
-        for name, reason in self._fleet.missing.items():
+        for name, reason in self._fleet.away.items():
             self._conductor.absent(self._at[name])
             self._result.changes.append(f"{name} is not there: {reason}; it is tried again")
             self._latecomers.seek(name, reason)

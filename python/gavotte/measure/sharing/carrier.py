@@ -154,7 +154,7 @@ class FleetCarrier:
 
     def gone(self) -> Set[int]:
         """See `Carrier`."""
-        return {self._index[name] for name in self._fleet.missing | self._fleet.lost if name in self._index}
+        return {self._index[name] for name in self._fleet.away if name in self._index}
 
     def _probe(self, pairs: Sequence[Pair], kind: pb.Probe, hold_s: float) -> dict[Pair, Series]:
         """One schedule of one round: within a longer one, pairs that are done would run ahead."""

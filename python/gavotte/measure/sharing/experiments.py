@@ -109,7 +109,7 @@ def measure_sharing(
         most=_most(cost_of_sharing(history, seed=seed), limits or CostLimits()),
         progress=progress,
     )
-    return replace(result, bytes_sent=carrier.bytes_sent, lost=fleet.missing | fleet.lost)
+    return replace(result, bytes_sent=carrier.bytes_sent, lost=fleet.away)
 
 
 def _most(cost: Cost, limits: CostLimits) -> Most:
