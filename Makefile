@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup demo test test-fast test-openstack test-kubernetes test-spark flaky lint fuzz chaos deny format snapshots proto lock clean
+.PHONY: help setup demo test test-fast test-openstack test-kubernetes test-spark flaky lint lint-rust lint-python fuzz chaos deny format snapshots proto lock clean
 
 help: ## Say what each verb does
 	@sed -n 's/^\([a-z%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
@@ -39,8 +39,13 @@ flaky: setup ## How often each test with real packets needs another try (ARGS="-
 	@tools/flaky -n 2 $(ARGS)
 
 lint: setup ## Formats, lints as errors, types, spelling, licences
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint-rust lint-python
+
+lint-rust:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet --locked
+
+lint-python:
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy

@@ -1,12 +1,11 @@
 //! The gated train, the ping-pong and the traceroute between agents on loopback. Nothing here depends on how fast it goes.
 
-mod support;
-
 use gavotte_agent::contract::agents::{
     Echo, GatedTrain, PingPong, ProbeReply, Traceroute, Verdict, probe::Kind, probe_reply::Result as Outcome,
 };
 use gavotte_probe::gated::parse_trace;
-use support::{Agent, Part, enrol, measure, three};
+
+use crate::support::{Agent, Part, enrol, measure, three};
 
 /// Sends one probe from the first agent to the second, which expects it.
 async fn once(agents: &[Agent], kind: Kind) -> ProbeReply {

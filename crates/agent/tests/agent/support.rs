@@ -1,5 +1,4 @@
 //! Agents on loopback addresses, each with its own control socket, and a controller's view of them.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

@@ -1,7 +1,5 @@
 //! What the data port does with those who do not belong to the run.
 
-mod support;
-
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -11,9 +9,10 @@ use gavotte_agent::error::HandshakeError;
 use gavotte_agent::hold::secret::Secret;
 use gavotte_agent::plane::frames;
 use gavotte_agent::plane::handshake;
-use support::{Agent, Part, RUN, SECRET, enrol, enrolment, measure, short_train, three, transfer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream, UdpSocket};
+
+use crate::support::{Agent, Part, RUN, SECRET, enrol, enrolment, measure, short_train, three, transfer};
 
 const LIMIT: Duration = Duration::from_secs(30);
 

@@ -1,14 +1,13 @@
 //! Agents that measure and replay over loopback, as a controller sees them. Nothing here depends on how fast it goes.
 
-mod support;
-
 use std::time::Duration;
 
 use gavotte_agent::contract::agents::{
     Bulk, BurstTrain, Failure, ProbeReply, Transfer, probe::Kind, probe_reply::Result as Outcome,
 };
-use support::{Agent, Part, bulk, enrol, measure, pace, replay, replay_telling, start, three, train, transfer};
 use tonic::Code;
+
+use crate::support::{Agent, Part, bulk, enrol, measure, pace, replay, replay_telling, start, three, train, transfer};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn trains_run_in_both_directions_and_round_by_round() {

@@ -1,10 +1,9 @@
 //! What an agent says of a peer that has gone. Nothing here depends on how fast it goes.
 
-mod support;
-
 use gavotte_agent::contract::agents::{DropRequest, Failure, LookRequest, Transfer};
-use support::{Agent, Part, RUN, enrol, measure, replay, start, three, train, transfer};
 use tonic::{Code, Status};
+
+use crate::support::{Agent, Part, RUN, enrol, measure, replay, start, three, train, transfer};
 
 async fn look(agent: &Agent, peers: &[&str]) -> Result<Vec<String>, Status> {
     let request = LookRequest {

@@ -1,13 +1,11 @@
 //! How a controller comes in, and how an agent that it started over SSH ends with it.
 
-mod support;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use support::Scratch;
+use crate::support::Scratch;
 
 fn serve() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gavotte-agent"));

@@ -1,13 +1,12 @@
 //! What a hold may do: its bytes, its time, and the one run it belongs to.
 
-mod support;
-
 use std::time::Duration;
 
 use gavotte_agent::contract::agents::{Budget, EnrolRequest, Failure};
-use support::{Agent, Part, bulk, enrol, enrolment, measure, replay, start, three, train, transfer};
 use tonic::Code;
 use tonic_types::StatusExt;
+
+use crate::support::{Agent, Part, bulk, enrol, enrolment, measure, replay, start, three, train, transfer};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_sent_beyond_the_byte_budget() {

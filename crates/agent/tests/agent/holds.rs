@@ -1,7 +1,5 @@
 //! Several runs that hold the same agents at one time.
 
-mod support;
-
 use gavotte_agent::contract::agents::{
     EnrolRequest, Failure, HoldStatus, JobState, Mode, ReleaseRequest, RenewRequest, ReplayReply, ReplayRequest,
     StartRequest, StatusReply, StatusRequest, TransferDone, replay_reply::Event,
@@ -10,9 +8,10 @@ use gavotte_agent::contract::data::{Hello, hello::Work};
 use gavotte_agent::error::HandshakeError;
 use gavotte_agent::hold::secret::Secret;
 use gavotte_agent::plane::handshake;
-use support::{Agent, RUN, SECRET, enrol, enrolment, short_train, three, transfer};
 use tokio::net::{TcpSocket, TcpStream};
 use tonic::{Code, Streaming};
+
+use crate::support::{Agent, RUN, SECRET, enrol, enrolment, short_train, three, transfer};
 
 const OTHER: &str = "run-2";
 const OTHER_SECRET: [u8; 32] = [9; 32];

@@ -1,7 +1,5 @@
 //! The binary itself: its socket, its signals and its command line.
 
-mod support;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -10,7 +8,8 @@ use std::time::Duration;
 use gavotte_agent::contract::agents::{EnrolRequest, HealthRequest, LogsRequest, MeasureRequest, Peer, Probe};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use support::{Scratch, client};
+
+use crate::support::{Scratch, client};
 
 fn command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_gavotte-agent"))
