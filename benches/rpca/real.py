@@ -285,10 +285,13 @@ def record(folder: Path, done: list[Run], arguments: argparse.Namespace) -> None
         rows.append([f"Norm {np.mean([run.norm for run in found]):.2f}", *cells])
     clouds = min(map(len, norms.values()))
     asked = f"--norms {' '.join(map(str, norms))} --clouds {clouds} --snapshots {arguments.snapshots}"
+    asked += f" --seeds {arguments.seeds}"
+    if arguments.methods:
+        asked += f" --methods {' '.join(arguments.methods)}"
     write_figure(
         folder / "rpca-foretold.json",
         title="How far the replay of a calibration is from the real broadcasts",
-        command=f'make bench-rpca ARGS="lab --operations broadcast {asked} --seeds {arguments.seeds}"',
+        command=f'make bench-rpca ARGS="lab --operations broadcast {asked}"',
         seed=str(arguments.seed),
         samples=f"{clouds} clouds a norm, {arguments.seeds} repetitions; ± is the deviation between clouds",
         plot={"kind": "bars", "columns": list(range(1, len(methods) + 1)), "unit": "off by, %"},
