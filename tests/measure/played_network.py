@@ -43,6 +43,7 @@ class PlayedNetwork:
         busy: links that others fill: no train that crosses one finds a steady rate; bulk TCP finds many.
         late: whether a train cannot connect while another fills a link of its way, unless both start once all have.
         slow: pairs that are so late then, too, s.
+        stalled: trains, as they are sent, whose receiver lost a time slice and read a fifth less.
         crowded: rounds by how many pairs went together.
     """
 
@@ -54,6 +55,7 @@ class PlayedNetwork:
         busy: Collection[str] = (),
         late: bool = False,
         slow: Mapping[Pair, float] | None = None,
+        stalled: Collection[int] = (),
     ) -> None:
         self.oracle = oracle
         self.index = {name: i for i, name in enumerate(oracle.names)}
@@ -62,6 +64,8 @@ class PlayedNetwork:
         self.busy = set(busy)
         self.late = late
         self.slow = slow or {}
+        self.stalled = set(stalled)
+        self._trains = 0
         self._rng = random.Random(seed)
 
     @property
@@ -139,7 +143,8 @@ class PlayedNetwork:
     def _train(
         self, asked: pb.GatedTrain, alone_bps: float, share_bps: float, *, lost: bool, busy: bool
     ) -> pb.ProbeReply:
-        wrong = 1 + self._rng.gauss(0, NOISE)
+        wrong = (1 + self._rng.gauss(0, NOISE)) * (0.8 if self._trains in self.stalled else 1.0)
+        self._trains += 1
         longest_s = asked.max_seconds or 1.0
         result = pb.GatedTrainResult(payload_bytes=UDP_PAYLOAD_BYTES, wire_bytes=1514)
         if busy or (lost and self._rng.random() < UNSTEADY):

@@ -97,6 +97,19 @@ def test_racks_that_hide_are_measured_one_by_one() -> None:
     assert worst_error(topology, found) < 0.02
 
 
+@pytest.mark.parametrize("stalled", [(13,), (13, 14), (13, 22, 31)])
+def test_lost_time_slices_do_not_take_rounds_apart(stalled: tuple[int, ...]) -> None:
+    topology = racks(None, hosts=8, count=1)
+    plain, network = PlayedNetwork(Oracle(topology), seed=1), PlayedNetwork(Oracle(topology), seed=1, stalled=stalled)
+    for each in (plain, network):
+        with each.held():
+            found = measure(each.inventory, seed=1)
+    assert found.shared == {}
+    assert worst_error(topology, found) < 0.02
+    # Each once more, alone. One of them doubled all rounds after it.
+    assert len(network.rounds) == len(plain.rounds) + len(stalled)
+
+
 def test_paths_of_unlike_rates_are_not_all_measured_twice() -> None:
     rng = np.random.default_rng(1)
     topology = racks(None, egress="1gbit")

@@ -46,8 +46,11 @@ BULK_BIN_S = 0.01
 BULK_SETUP_S: dict[str, float] = {"gavotte": 0.04, "iperf3": 0.5}
 """Of a bulk probe: connecting, pings, the last bytes' way, the report."""
 
-QUEUE_S = 0.1
+QUEUE_S = 0.05
 """What a shaper's queue holds in time, as labs have it: what finds it full is lost, and takes no time."""
+
+PACKET_S = 1 / 150e3
+"""What an agent takes to send one packet of a burst."""
 
 ASSUMED_RATE_BPS = 1e9
 """Of paths that no Network tells, for the estimate, where the user does not say."""
@@ -192,27 +195,28 @@ def choreo(*, bursts: int = BURSTS, packets: int = BURST_PACKETS, payload_bytes:
             hint=f"use 1 to {MOST_BURSTS} bursts of 2 to {MOST_PACKETS}, at most {MOST_TRAIN_PACKETS} in all",
         )
     size = bursts * packets * payload_bytes
+    sent_s = (bursts - 1) * BURST_GAP_S + bursts * packets * PACKET_S
     train = pb.BurstTrain(bursts=bursts, packets=packets, payload_bytes=payload_bytes, gap_s=BURST_GAP_S)
     return Method(
         name="choreo",
         probe=pb.Probe(burst_train=train),
         bytes_per_path=size,
-        typical=lambda bps: (size, SETUP_S + _burst_train_s(8 * size / bps, (bursts - 1) * BURST_GAP_S)),
+        typical=lambda bps: (size, SETUP_S + _burst_train_s(8 * size / bps, sent_s)),
         read=_read_choreo,
     )
 
 
-def _burst_train_s(through_s: float, gaps_s: float) -> float:
-    """How long bursts take that are sent faster than their path carries them.
+def _burst_train_s(through_s: float, sent_s: float) -> float:
+    """How long bursts take.
 
     Args:
         through_s: all their packets, at the path's rate.
-        gaps_s: the pauses between them.
+        sent_s: until the last is sent, where nothing holds the sender up.
     """
-    if through_s <= gaps_s + QUEUE_S:
-        return gaps_s + through_s
-    # The receiver waits for those that are lost.
-    return gaps_s + QUEUE_S + TRAIN_QUIET_S
+    if through_s <= sent_s + QUEUE_S:
+        return max(through_s, sent_s)
+    # Some were lost: the receiver waits for more.
+    return sent_s + QUEUE_S + TRAIN_QUIET_S
 
 
 def _read_bulk(reply: pb.ProbeReply) -> Reading:
