@@ -97,6 +97,22 @@ def test_racks_that_hide_are_measured_one_by_one() -> None:
     assert worst_error(topology, found) < 0.02
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("hosts", "count", "up"), [(6, 2, "200mbit"), (8, 2, "150mbit"), (12, 3, "200mbit")])
+def test_racks_that_no_network_tells_are_within_what_was_said(hosts: int, count: int, up: str, seed: int) -> None:
+    # Held to what hosts of this rate take without racks, 17 of 20 measurements left paths without a rate.
+    topology = racks(up, hosts=hosts, count=count, egress="100mbit")
+    network = PlayedNetwork(Oracle(topology), seed=seed, late=seed % 2 == 1)
+    with network.held():
+        found = measure(network.inventory, seed=seed, assumed_bps=95e6)
+    assert found.answered == found.paths
+    assert all(found.shared.values())
+    assert len(found.shared) == (2 if count == 2 else 6)
+    assert not found.stopped
+    assert found.bytes_sent <= plan_measurement(network.oracle.names, seed=seed, assumed_bps=95e6).cost().max_bytes
+    assert worst_error(topology, found) < 0.02
+
+
 @pytest.mark.parametrize("stalled", [(13,), (13, 14), (13, 22, 31)])
 def test_lost_time_slices_do_not_take_rounds_apart(stalled: tuple[int, ...]) -> None:
     topology = racks(None, hosts=8, count=1)

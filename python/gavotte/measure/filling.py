@@ -10,7 +10,7 @@ from gavotte.agents import Fleet
 from gavotte.formats.history import Floats
 from gavotte.measure.company import Company
 from gavotte.measure.sharing.carrier import TRAIN_HOLD_S, FleetCarrier
-from gavotte.measure.sharing.crowding import FEWEST, Crowding
+from gavotte.measure.sharing.crowding import Crowding
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
 
@@ -37,7 +37,7 @@ class Filling:
         """
         self._company = company
         self._carrier = FleetCarrier(fleet, names, trains=trains)
-        self.crowding = Crowding(self._carrier, tree, seed=seed)
+        self.crowding = Crowding(self._carrier, tree, trains=trains, seed=seed)
 
     @property
     def bytes_sent(self) -> int:
@@ -68,13 +68,14 @@ class Filling:
         if not np.isfinite(rate).any():
             return False
         usual = float(np.nanmedian(rate))
-        if len(links) * FEWEST * usual / 8 * TRAIN_HOLD_S > spare_bytes:
-            return False
         rate = rate.copy()
         for i, j in np.argwhere(np.isnan(rate)):
             rate[i, j] = self._company.reached_bps((int(i), int(j))) or usual
         np.fill_diagonal(rate, np.nan)
-        for link, record in self.crowding.fill(links, rate, hosts).items():
+        found = self.crowding.fill(links, rate, hosts, spare_bytes=spare_bytes)
+        if found is None:
+            return False
+        for link, record in found.items():
             if not (sure and record.verdict == "unknown"):
                 self._company.settle(link, record.sum_bps, shared=record.verdict != "independent")
         return True

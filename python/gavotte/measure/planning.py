@@ -244,9 +244,16 @@ class MeasurementPlan:
         )
 
     def more(self, most: Most, bytes_per_path: float) -> Most:
-        """The same where the first paths took more than was assumed, within what was said to be the most."""
+        """The same where the first paths took more than was assumed, within what was said to be the most.
+
+        Where nothing is known of links, each path may be measured twice and the links be filled: played racks of 6 to
+        12 hosts took 1.7 to 2.4 times the bytes of as many without racks. Held to less, paths were left without a rate.
+        """
         cost = self.cost()
-        size = min(cost.max_bytes, EXCEEDED * bytes_per_path * cost.max_bytes / self.method.bytes_per_path)
+        probes = cost.max_bytes / self.method.bytes_per_path
+        if self.groups is None and not self.links:
+            probes = max(probes, 2.0 * self.count * self.paths)
+        size = min(cost.max_bytes, EXCEEDED * bytes_per_path * probes)
         return replace(most, bytes=max(most.bytes, size))
 
     def within(self, limits: CostLimits) -> MeasurementPlan:

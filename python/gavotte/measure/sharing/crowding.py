@@ -12,7 +12,7 @@ import numpy as np
 
 from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats
-from gavotte.measure.sharing.carrier import Carrier
+from gavotte.measure.sharing.carrier import Carrier, hold_of_ways
 from gavotte.measure.sharing.experiments import AGREE
 from gavotte.measure.sharing.overlap import MIN_OVERLAP_S, Series, Together, evidence, together
 from gavotte.measure.sharing.trials import WAYS, Trial, choose, rounds_of
@@ -40,15 +40,17 @@ class Crowding:
     What each pair carries alone is known from the measurement around them, so that only the sum is to be found.
     """
 
-    def __init__(self, carrier: Carrier, tree: Hierarchy, *, seed: int) -> None:
+    def __init__(self, carrier: Carrier, tree: Hierarchy, *, trains: bool, seed: int) -> None:
         """Has tried nothing yet.
 
         Args:
             carrier: sends.
             tree: of all hosts.
+            trains: by trains where pairs share no host, not by TCP.
             seed: of the choice of pairs.
         """
         self._carrier = carrier
+        self._hold_s = hold_of_ways(trains=trains)
         self._tree = tree
         self._seed = seed
         self._link = {tree.label(link): link for link in range(len(tree.links))}
@@ -57,18 +59,24 @@ class Crowding:
         self._tried: defaultdict[int, int] = defaultdict(int)
         self._free: set[int] = set()
 
-    def fill(self, labels: Mapping[str, float], rate: Floats, hosts: Collection[int]) -> dict[str, Evidence]:
+    def fill(
+        self, labels: Mapping[str, float], rate: Floats, hosts: Collection[int], *, spare_bytes: float = math.inf
+    ) -> dict[str, Evidence] | None:
         """Lets so many pairs cross each of some links as fill it, and more where that does not.
 
         Args:
             labels: of links of the tree, with what they were seen to carry, bit/s; others are passed over.
             rate: (N, N) what pairs carry alone, bit/s, as far as known; NaN = not to be used.
             hosts: that can be used.
+            spare_bytes: that may be sent; links that would take more are left out.
 
         Returns:
-            what was found last, for the links that enough pairs crossed at once.
+            what was found last, for the links that enough pairs crossed at once; None where it is nothing and some
+            would have taken more.
         """
         found: dict[str, Evidence] = {}
+        most_bytes = self._carrier.bytes_sent + spare_bytes
+        left_out = False
         todo = {
             self._link[label]: OVERFULL * load_bps
             for label, load_bps in labels.items()
@@ -77,14 +85,23 @@ class Crowding:
         while todo:
             trials: list[Trial] = []
             cut: set[int] = set()
+            left_bytes = most_bytes - self._carrier.bytes_sent
             for link, enough_bps in todo.items():
                 used = [pair for trial, *_ in self._found[link] for pair in trial.pairs]
                 attempt = self._tried[link]
-                self._tried[link] += 1
                 whole = choose(self._tree, link, rate, hosts=hosts, seed=self._seed, attempt=attempt, used=used)
                 if whole is not None:
-                    trials.append(_as_few_as_fill(whole, rate, enough_bps))
-                    cut.update({link} if len(trials[-1].pairs) < len(whole.pairs) else ())
+                    trial = _as_few_as_fill(whole, rate, enough_bps)
+                    wanted_bytes = sum(float(rate[pair]) for pair in trial.pairs) / 8 * self._hold_s[trial.way]
+                    if wanted_bytes > left_bytes:
+                        left_out = True
+                        # That fewer did not fill it says nothing.
+                        found.pop(self._tree.label(link), None)
+                        continue
+                    left_bytes -= wanted_bytes
+                    trials.append(trial)
+                    cut.update({link} if len(trial.pairs) < len(whole.pairs) else ())
+                self._tried[link] += 1
             records = self._run(trials, rate)
             found |= {self._tree.label(link): record for link, record in records.items()}
             self._free |= {link for link, each in records.items() if each.verdict == "independent"} - cut
@@ -94,7 +111,7 @@ class Crowding:
                 for link, record in records.items()
                 if record.verdict == "independent" and link in cut
             }
-        return found
+        return None if left_out and not found else found
 
     def pass_together(self, aims: Mapping[str, Sequence[Pair]], rate: Floats) -> dict[str, Evidence]:
         """Lets pairs cross several links at once: where all carry what they do alone, no link on their way is full.
