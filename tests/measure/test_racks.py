@@ -33,6 +33,18 @@ def racks(up: str | None = "100mbit", *, hosts: int = 12, count: int = 3, egress
     )
 
 
+def machines(memory: str | None, *, up: str = "150mbit") -> Topology:
+    """Two racks of two machines that hold two hosts each."""
+    return builders.topology(
+        [{"name": f"vm{i}", "machine": f"m{i // 2}", "egress": "100mbit"} for i in range(8)],
+        switches=["core", *({"name": f"rack{i}", "parent": "core", "up": up} for i in range(2))],
+        machine=[
+            {"name": f"m{i}", "switch": f"rack{i % 2}", **({"machine_rate": memory} if memory else {})}
+            for i in range(4)
+        ],
+    )
+
+
 def truth_bps(topology: Topology) -> np.ndarray:
     oracle = Oracle(topology)
     size = range(len(oracle.names))
@@ -169,6 +181,21 @@ def test_fast_hosts_are_measured_without_a_budget() -> None:
     cost = plan_measurement(network.inventory.names).cost()
     assert (found.answered, found.stopped) == (found.paths, "")
     assert 2 * cost.bytes < found.bytes_sent < cost.max_bytes
+
+
+@pytest.mark.parametrize("method", ["train", "bulk"])
+@pytest.mark.parametrize("memory", [None, "10gbit"])
+def test_what_hosts_of_one_machine_take_keeps_no_path_from_being_measured(method: str, memory: str | None) -> None:
+    # 64 MB a train, 1.2 GB and more a second of TCP: 20 to 44 of 56 paths were answered.
+    network = PlayedNetwork(Oracle(machines(memory)), seed=1)
+    with network.held():
+        found = measure(network.inventory, method=method, seed=1)
+    assert (found.answered, found.stopped) == (found.paths, "")
+    assert found.bytes_sent == pytest.approx(network.sent, rel=0.01)
+    # Who set a budget of bytes wants it kept, whatever they cross.
+    budget = CostLimits(bytes=plan_measurement(network.inventory.names, method).cost().bytes)
+    with network.held():
+        assert "more bytes" in measure(network.inventory, method=method, seed=1, limits=budget).stopped
 
 
 @pytest.mark.parametrize(("lacking", "status"), [(0, 0), (1, 1)])

@@ -190,9 +190,13 @@ class Company:
         """Whether a probe may take its time: it shares no links, or its ends are slow."""
         return not self.links(pair) or 0 < self.reached_bps(pair) < BRIEF_ABOVE_BPS
 
+    def mates(self, pair: Pair) -> bool:
+        """Whether both are known to be on one machine."""
+        return self._machine[pair[0]] == self._machine[pair[1]]
+
     def tells_ends(self, pair: Pair) -> bool:
         """Whether it leaves its machine and shares no link of the tree: then only its hosts can limit it."""
-        return not self.links(pair) and self._machine[pair[0]] != self._machine[pair[1]]
+        return not self.links(pair) and not self.mates(pair)
 
     def as_alone(self, pair: Pair, told: Beside) -> bool:
         """Whether a pair read as much as its source was seen to send with nothing beside it."""
@@ -200,7 +204,7 @@ class Company:
 
     def reached_bps(self, pair: Pair) -> float:
         """What both ends of a pair were seen to reach with others; 0 = nothing is known."""
-        if self._machine[pair[0]] == self._machine[pair[1]]:
+        if self.mates(pair):
             return 0.0
         return min(self._out.most_bps[pair[0]], self._into.most_bps[pair[1]])
 
@@ -217,7 +221,7 @@ class Company:
         on: dict[tuple[str, int], list[Sent]] = defaultdict(list)
         for probe in sent:
             source, target = probe.pair
-            if probe.rate_bps > 0 and self._machine[source] != self._machine[target]:
+            if probe.rate_bps > 0 and not self.mates(probe.pair):
                 self._out.take(source, probe.rate_bps)
                 self._into.take(target, probe.rate_bps)
             for link in (*self.links(probe.pair), EVERYTHING):
@@ -225,7 +229,7 @@ class Company:
         self._together += sum(link == EVERYTHING and len(probes) > 1 for (link, _), probes in on.items())
         told = {probe.pair: self._beside(probe, on) for probe in sent}
         for pair, beside in told.items():
-            if beside.rate_bps > 0 and not beside.links and self._machine[pair[0]] != self._machine[pair[1]]:
+            if beside.rate_bps > 0 and not beside.links and not self.mates(pair):
                 self._out.take_alone(pair[0], beside.rate_bps)
         return told
 

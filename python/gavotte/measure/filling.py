@@ -6,10 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from gavotte.agents import Fleet
 from gavotte.formats.history import Floats
 from gavotte.measure.company import Company
-from gavotte.measure.sharing.carrier import TRAIN_HOLD_S, FleetCarrier
+from gavotte.measure.sharing.carrier import TRAIN_HOLD_S, Carrier
 from gavotte.measure.sharing.crowding import Crowding
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
@@ -22,27 +21,19 @@ class Filling:
         crowding: what they told.
     """
 
-    def __init__(
-        self, fleet: Fleet, names: Sequence[str], tree: Hierarchy, company: Company, *, trains: bool, seed: int
-    ) -> None:
+    def __init__(self, carrier: Carrier, tree: Hierarchy, company: Company, *, trains: bool, seed: int) -> None:
         """Has sent nothing yet.
 
         Args:
-            fleet: enrolled agents.
-            names: hosts in matrix order.
+            carrier: sends.
             tree: of all hosts.
             company: told of what links carry.
             trains: paths are measured by trains, not by TCP.
             seed: of the choice of pairs.
         """
         self._company = company
-        self._carrier = FleetCarrier(fleet, names, trains=trains)
+        self._carrier = carrier
         self.crowding = Crowding(self._carrier, tree, trains=trains, seed=seed)
-
-    @property
-    def bytes_sent(self) -> int:
-        """Payload so far."""
-        return self._carrier.bytes_sent
 
     def fill(
         self,

@@ -23,8 +23,9 @@ MOST_BURSTS, MOST_PACKETS, MOST_TRAIN_PACKETS = 1_000, 20_000, 1_000_000
 PAYLOADS = range(44, 65_508)
 """Of one train; agents refuse others. A packet holds a header of 44 bytes."""
 
-TRAIN_USUAL_S, TRAIN_USUAL_BYTES = 0.056, 8_000_000
-"""A train without a deep bucket goes on so long, or so far: 1.4 MB at 200 Mbit/s, 0.75 MB at 100."""
+TRAIN_USUAL_S, TRAIN_SURE_S = 0.056, 0.006
+"""A train without a deep bucket goes on so long: 0.75 MB at 100 Mbit/s, 7 to 8 at 1 Gbit/s. Its receiver takes so much
+longer to be sure for each Gbit/s above that, up to half as long again: 16 MB at 2 Gbit/s, 50 at 5."""
 
 TRAIN_SLOW_BYTES, TRAIN_QUIET_S, TRAIN_LEAST_BYTES = 310_000, 0.03, 600_000
 """And until it has 12 blocks of 17 packets, which take longer on slow paths; then its receiver waits for the last ones.
@@ -307,7 +308,8 @@ def _read_train(reply: pb.ProbeReply) -> Reading:
 
 def _typical_train(rate_bps: float) -> tuple[float, float]:
     slow_s = min(8 * TRAIN_SLOW_BYTES / rate_bps + TRAIN_QUIET_S, TRAIN_MAX_S)
-    seconds = max(min(TRAIN_USUAL_S, 8 * TRAIN_USUAL_BYTES / rate_bps), slow_s)
+    sure_s = min(max(0.0, TRAIN_SURE_S * (rate_bps / 1e9 - 1)), TRAIN_USUAL_S / 2)
+    seconds = max(min(TRAIN_USUAL_S + sure_s, 8 * TRAIN_BYTES / rate_bps), slow_s)
     through = rate_bps / 8 * seconds
     return min(max(TRAIN_LEAST_BYTES, through), TRAIN_FILL_BYTES + through), SETUP_S + seconds
 

@@ -29,7 +29,9 @@ from gavotte.measure.opening import FULL, PAUSE_S, STRETCHED, Opening, opening
 from gavotte.measure.planning import AHEAD, MOST_AHEAD, MeasurementPlan
 from gavotte.measure.results import PathResult, Results, path_result
 from gavotte.measure.rounds import packed
+from gavotte.measure.sharing.carrier import Carrier, FleetCarrier
 from gavotte.measure.sharing.paths import path_lengths
+from gavotte.measure.spending import Spending
 from gavotte.terms import Pair, Progress
 from gavotte.terms.hierarchy import hierarchy_of
 
@@ -62,6 +64,8 @@ class Underway:
         results: Results,
         journal: Journal | None,
         progress: Progress | None,
+        *,
+        carrier: Carrier | None = None,
     ) -> None:
         """Has sent nothing yet.
 
@@ -72,8 +76,10 @@ class Underway:
             results: where answers go; those of before are kept.
             journal: where they go, too.
             progress: told of each path that is done.
+            carrier: fills links; None = the fleet.
         """
         self._fleet = fleet
+        self._carrier = carrier
         self._plan = plan
         self._results = results
         self._journal = journal
@@ -87,16 +93,10 @@ class Underway:
         self._busy = Busy(plan.method)
         self._opening: Opening | None = None
         self._filling: Filling | None = None
-        self._most = plan.most(limits)
-        # Of hosts that no Network knows, the first rounds tell what the others will cost.
-        self._guessed = limits.bytes is None and not plan.rates
-        self._sent: Counter[str] = Counter()
+        self._spending = Spending(plan, limits)
         self._cut: set[frozenset[int]] = set()
-        self._largest_bytes = 0
-        self._share = plan.budget(limits).max_bytes if limits.bytes is not None else 0
         self.again = 0
         self.seconds = 0.0
-        self._probed_bytes = 0
         self.doubtful: list[Pair] = []
         self.busy: list[Pair] = []
         self.untested: dict[str, list[Pair]] = {}
@@ -164,7 +164,7 @@ class Underway:
     @property
     def bytes_sent(self) -> int:
         """Payload so far."""
-        return self._probed_bytes + (self._filling.bytes_sent if self._filling is not None else 0)
+        return self._spending.bytes_sent
 
     def shared(self) -> dict[str, float]:
         """Links that were found full, with what they were seen to carry, bit/s; 0 = not told."""
@@ -273,7 +273,7 @@ class Underway:
                 if link not in self._company.full and not filling.crowding.free(link)
             }
             todo = filling.crowding.left(self.untested)
-            if not todo or self.stopped or self._share or self._plan.only is not None:
+            if not todo or self.stopped or self._spending.share or self._plan.only is not None:
                 return
             self._check()
             if turn == 0:
@@ -309,7 +309,8 @@ class Underway:
         self._results.lengths = path_lengths(self._fleet, names, seed=self._plan.seed)
         tree = hierarchy_of(names, self._results.lengths)
         trains = self._plan.method.name == "train"
-        self._filling = Filling(self._fleet, names, tree, self._company, trains=trains, seed=self._plan.seed)
+        carrier = self._spending.carrier = self._carrier or FleetCarrier(self._fleet, names, trains=trains)
+        self._filling = Filling(carrier, tree, self._company, trains=trains, seed=self._plan.seed)
         return self._company.see(tree)
 
     def _doubts(self, number: int, readings: dict[Pair, Beside], looked: Counter[Pair]) -> list[Pair]:
@@ -342,7 +343,7 @@ class Underway:
         """
         pairs = [pair for pair in pairs if self._affords(pair)]
         # Paths without any answer come first.
-        pairs = pairs[: max(0, int(self._spare_bytes() / max(self._each_bytes, 1)))]
+        pairs = pairs[: max(0, int(self._spare_bytes() / max(self._spending.each_bytes(self._done), 1)))]
         if not pairs:
             return False
         logger.info("snapshot %d: measures %d paths once more, apart", number, len(pairs))
@@ -372,19 +373,13 @@ class Underway:
             self._fill({link: full * load_bps for link, load_bps in blamed.items()})
         return True
 
-    @property
-    def _each_bytes(self) -> float:
-        """What a path takes: as they did so far, or where nothing was known before as the largest did."""
-        return self.bytes_sent / max(self._done, 1) if self._plan.rates else self._largest_bytes
-
     def _spare_bytes(self) -> float:
         """What may be sent beside the paths that are left."""
-        return self._most.bytes - self.bytes_sent - self._each_bytes * max(0, self._total - self._done)
+        return self._spending.spare_bytes(self._done, self._total - self._done)
 
     def _affords(self, pair: Pair) -> bool:
         """Whether the source's share of a byte limit suffices for another probe."""
-        name = self._plan.names[pair[0]]
-        return not self._share or self._sent[name] + self._plan.method.bytes_per_path <= self._share
+        return self._spending.affords(self._plan.names[pair[0]])
 
     def _fill(self, links: Mapping[str, float], *, sure: bool = False) -> bool:
         """Finds what links carry; returns whether that was tried: not where paths would then cost more than was said.
@@ -393,18 +388,18 @@ class Underway:
             links: with what was on them when somebody lost, bit/s.
             sure: where it stays unknown whether a link is shared, it is not taken to be.
         """
-        if self._filling is None or self.stopped or self._share:
+        if self._filling is None or self.stopped or self._spending.share:
             return False
         return self._filling.fill(links, self._rates(), self._here(), spare_bytes=self._spare_bytes(), sure=sure)
 
     def _confirm(self) -> None:
         """Fills each full link until two sums agree, and others once: an oversubscribed rack is seldom the only one."""
-        if not self._share and not self.stopped and (others := self._company.untested()):
+        if not self._spending.share and not self.stopped and (others := self._company.untested()):
             self._fill(others)
         self._test_again()
         while self._filling is not None and not self.stopped:
             todo = self._filling.crowding.unsettled(self._company.full)
-            if not todo or self._share:
+            if not todo or self._spending.share:
                 return
             self._check()
             if not self._fill(todo):
@@ -414,10 +409,8 @@ class Underway:
         """Ends the measurement where it would cost far more than was said."""
         if self.stopped:
             return
-        if self.bytes_sent > self._most.bytes:
-            self.stopped = "more bytes were needed than estimated"
-        elif self._spent_s() > self._most.seconds + LOST_S * (len(self._fleet.lost) + len(self._cut)):
-            self.stopped = "more time was needed than estimated"
+        waited_s = LOST_S * (len(self._fleet.lost) + len(self._cut))
+        self.stopped = self._spending.exceeded(self._spent_s(), waited_s=waited_s)
 
     def _probe(self, rounds: list[list[Pair]], number: int, *, alone: bool = False) -> dict[Pair, Beside]:
         """Sends rounds; where links are full, each only once the one before it has ended.
@@ -450,12 +443,10 @@ class Underway:
         )
         sent: list[Sent] = []
         for answer in carry_out(self._fleet, schedule, round_s=self._plan.round_s, losses=self._losses):
-            self._probed_bytes += answer.bytes_sent
-            self._sent[answer.source] += answer.bytes_sent
-            self._largest_bytes = max(self._largest_bytes, answer.bytes_sent)
+            pair = self._index[answer.source], self._index[answer.target]
+            self._spending.take(answer.source, answer.bytes_sent, near=self._company.mates(pair))
             reading = read(answer, self._plan.method, self._busy)
             result = PathResult(reading)
-            pair = self._index[answer.source], self._index[answer.target]
             if answer.failure in OUT_OF_TOUCH:
                 self._cut.add(frozenset(pair))
             if answer.reply is not None:
@@ -466,9 +457,8 @@ class Underway:
                 result = path_result(reading, reply, idle_s)
                 sent.append(sent_as(pair, answer.round, reply, reading))
             self._take(number, *pair, result)
-        if self._guessed and sent:
-            self._guessed = False
-            self._most = self._plan.more(self._most, self.bytes_sent / len(sent))
+        if sent:
+            self._spending.learn()
         return sent
 
     def _start(self, rounds: Iterable[Iterable[Pair]]) -> tuple[float, float]:
