@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.measure.oracle import Oracle
 from tests.measure.random_clouds import KINDS, random_cloud
+from tests.measure.test_racks import racks
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.measure.cost import Most
@@ -74,6 +75,17 @@ def test_experiments_of_one_round_share_no_link(kind: str) -> None:
 
 def test_the_same_seed_gives_the_same_experiments() -> None:
     assert planned("core", 5, 12)[1] == planned("core", 5, 12)[1]
+
+
+@pytest.mark.parametrize("up", [None, "100mbit"])
+def test_the_noise_of_rates_decides_nothing(up: str | None) -> None:
+    # A thousandth more or less laid 6 hosts' experiments so that 20 s were said to take 25.
+    history = Oracle(racks(up)).history()
+    tree = hierarchy_of(history.hosts, history.hops)
+    rate = typical_rate(history)
+    shaken = rate * (1 + 1e-3 * np.random.default_rng(2).standard_normal(rate.shape))
+    one, other = (plan_trials(tree, each, hosts=range(tree.size), seed=1) for each in (rate, shaken))
+    assert one == other
 
 
 def test_pairs_never_measured_and_hosts_not_there_are_not_used() -> None:

@@ -62,8 +62,7 @@ class PlayedCarrier:
         """See `Carrier`."""
         pairs = [pair for group in groups for pair in group]
         sizes = np.array([expect_bps[pair] / 8 for pair in pairs]) * hold_of_transfers(groups, expect_bps)
-        ends = np.array(pairs, dtype=np.uint32)
-        flows = _Flows(ends[:, 0].copy(), ends[:, 1].copy(), sizes.astype(np.uint64), np.zeros(len(pairs)))
+        flows = _flows(pairs, sizes)
         rates = self._platform.rates(flows)
         hold_s, pause_s = self._hold_s[way], 0.0
         if way == "fan-out":
@@ -87,6 +86,25 @@ class PlayedCarrier:
         return frozenset()
 
 
+def _tested(host: Host) -> Host:
+    return host if host.ingress_low_bps is None else host.model_copy(update={"ingress_bps": None})
+
+
+def shares(platform: _core.Platform, pairs: Sequence[Pair]) -> Floats:
+    """What pairs carry that send at the same time, max-min fair, bit/s.
+
+    Args:
+        platform: a measured network.
+        pairs: (source, target) host indices.
+    """
+    return platform.rates(_flows(pairs, np.ones(len(pairs))))
+
+
+def _flows(pairs: Sequence[Pair], sizes: Floats) -> _Flows:
+    ends = np.array(pairs, dtype=np.uint32)
+    return _Flows(ends[:, 0].copy(), ends[:, 1].copy(), sizes.astype(np.uint64), np.zeros(len(pairs)))
+
+
 def network_of(names: Sequence[str], rate: Floats, known: Network | None) -> Network:
     """What experiments will meet, as far as can be told.
 
@@ -94,9 +112,10 @@ def network_of(names: Sequence[str], rate: Floats, known: Network | None) -> Net
         names: hosts in matrix order.
         rate: (N, N) bit/s of each pair alone; NaN = unknown.
         known: an earlier Network, for caps and groups; None = each host sends as much as it does on its fastest path,
-            as in most clouds.
+            as in most clouds. The same of a Network whose caps nobody tested: then it has no limit on what hosts
+            receive, though none was seen to receive more.
     """
-    told = {} if known is None else {host.name: host for host in known.hosts}
+    told = {} if known is None else {host.name: _tested(host) for host in known.hosts}
     hosts = []
     for name, row in zip(names, rate, strict=True):
         fastest = row[np.isfinite(row)].max(initial=0.0)
