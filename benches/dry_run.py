@@ -2,8 +2,8 @@
 
     make bench-dry-run [ARGS="[CASE ...] --seed 1"]
 
-Each cloud is measured once without a Network, but told what its hosts send (`--assumed-rate`), and modelled; then again by each
-method with that Network.
+Each cloud is measured by each method, as a pilot foretells it (`--pilot`), and once by what its hosts send alone
+(`--assumed-rate`); then modelled, and measured again with that Network.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.formats.network import Network
 from gavotte.formats.rates import parse_rate
 from gavotte.formats.topology import FORMAT, Topology
-from gavotte.measure import METHODS, CostLimits, measure, plan_measurement
+from gavotte.measure import METHODS, CostLimits, Pilot, expected_cost, foretell, measure, plan_measurement, take_pilot
 from gavotte.measure.methods import ASSUMED_RATE_BPS, Method, bulk, choreo
 from gavotte.measure.sharing import cost_of_sharing, foreseen, learn_sharing
 from gavotte.model import model
@@ -34,8 +34,11 @@ CLOUDS: dict[str, tuple[int, int, str, str | None]] = {
     "flat6": (6, 1, "200mbit", None),
     "racks8": (8, 2, "100mbit", "200mbit"),
     "racks12": (12, 3, "100mbit", "200mbit"),
+    "machines8": (8, 2, "100mbit", "150mbit"),
+    "unequal11": (11, 3, "54mbit", "24mbit"),
 }
-"""Hosts, racks, what a host sends, and what a rack does."""
+"""Hosts, racks, what a host sends, and what a rack does. Of `machines8` two hosts each share a machine, of `unequal11`
+every third host sends three quarters."""
 
 
 @dataclass(frozen=True)
@@ -64,24 +67,43 @@ def cloud_of(name: str) -> Topology:
     hosts, racks, egress, up = CLOUDS[name]
     switches = [{"name": "core"}, *({"name": f"rack{i}", "parent": "core", "up": up} for i in range(racks) if up)]
     where = [f"rack{i % racks}" if up else "core" for i in range(hosts)]
-    own = [{"name": f"vm{i}", "switch": switch, "egress": egress} for i, switch in enumerate(where)]
-    return Topology.model_validate({"format": FORMAT, "switch": switches, "host": own})
+    own: list[dict[str, object]] = [
+        {"name": f"vm{i}", "switch": switch, "egress": egress} for i, switch in enumerate(where)
+    ]
+    machines: list[dict[str, object]] = []
+    if name.startswith("machines"):
+        machines = [{"name": f"m{i}", "switch": f"rack{i % racks}"} for i in range(hosts // 2)]
+        own = [{"name": f"vm{i}", "machine": f"m{i // 2}", "egress": egress} for i in range(hosts)]
+    if name.startswith("unequal"):
+        for host in own[2::3]:
+            host["egress"] = f"{0.75 * parse_rate(egress) / 1e6:g}mbit"
+    return Topology.model_validate({"format": FORMAT, "switch": switches, "machine": machines, "host": own})
 
 
 def measured(
     inventory: Inventory, method: str | Method, seed: int, known: Network | None, **options: object
 ) -> tuple[Line, History]:
     """One measurement beside its plan."""
-    limits = options.get("limits")
+    limits: CostLimits | None = options.get("limits")  # type: ignore[assignment]
     asked = {key: value for key, value in options.items() if key != "limits"}
     plan = plan_measurement(inventory.names, method, seed=seed, known=known, **asked)  # type: ignore[arg-type]
-    cost = plan.cost()
+    cost = expected_cost(plan.within(limits or CostLimits()), inventory, known, limits)
     found = measure(inventory, method=method, seed=seed, known=known, **options)  # type: ignore[arg-type]
     what = f"{plan.method.name}{' --network' * (known is not None)}"
     what += "".join(f" --{key.replace('_bps', '-rate')} {value:.0f}" for key, value in asked.items()) + " --budget" * (
         limits is not None
     )
     return Line(what, (cost.bytes, cost.seconds), (found.bytes_sent, found.seconds)), found.history
+
+
+def piloted(inventory: Inventory, method: str | Method, seed: int, count: int = 1) -> tuple[Line, History, Pilot]:
+    """One measurement without a Network beside what a pilot foretold."""
+    pilot = take_pilot(inventory, seed=seed)
+    plan = plan_measurement(inventory.names, method, seed=seed, count=count)
+    cost = foretell(plan, pilot)
+    found = measure(inventory, method=method, seed=seed, count=count)
+    what = f"{plan.method.name} --pilot{f' --count {count}' * (count > 1)} (pilot: {pilot.bytes_sent / 1e6:.1f} MB)"
+    return Line(what, (cost.bytes, cost.seconds), (found.bytes_sent, found.seconds)), found.history, pilot
 
 
 def experiments(
@@ -100,9 +122,13 @@ def lines(name: str, seed: int) -> Iterator[Line]:
     with lab.session(cloud_of(name), source="bench-dry-run") as session:
         inventory = read_inventory(session.hosts_file)
         assumed_bps = GOODPUT_PER_WIRE * parse_rate(CLOUDS[name][2])
-        first, history = measured(inventory, "train", seed, None, assumed_bps=assumed_bps)
+        yield measured(inventory, "train", seed, None, assumed_bps=assumed_bps)[0]
+        first, history, pilot = piloted(inventory, "train", seed)
         yield first
-        yield experiments(inventory, history, seed, None, assumed_bps)
+        yield piloted(inventory, "train", seed, count=3)[0]
+        yield replace(experiments(inventory, history, seed, pilot.network), what="train --pilot, --sharing")
+        for method in (choreo(), bulk(seconds=0.5)):
+            yield piloted(inventory, method, seed)[0]
         known = model(learn_sharing(inventory, history, seed=seed)[0])
         yield (line := measured(inventory, "train", seed, known)[0])
         yield measured(inventory, "train", seed, known, count=3)[0]

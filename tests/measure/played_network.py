@@ -18,7 +18,7 @@ from tests.measure.oracle import Oracle
 from gavotte.agents import Fleet
 from gavotte.agents import agent_pb2 as pb
 from gavotte.formats.inventory import Inventory
-from gavotte.measure import measuring
+from gavotte.measure import measuring, pilot
 from gavotte.terms import Pair
 from gavotte.terms.goodput import UDP_PAYLOAD_BYTES
 
@@ -75,13 +75,13 @@ class PlayedNetwork:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """`measure` meets these agents."""
+        """`measure` and pilots meet these agents."""
 
         @contextmanager
         def enrolled(*_: object, **__: object) -> Iterator[Fleet]:
             yield PlayedFleet(self.oracle.names, self.say)
 
-        with mock.patch.object(measuring, "enrolled", enrolled):
+        with mock.patch.object(measuring, "enrolled", enrolled), mock.patch.object(pilot, "enrolled", enrolled):
             yield
 
     def say(self, requests: Mapping[str, pb.MeasureRequest]) -> Iterator[tuple[str, pb.ProbeReply]]:

@@ -17,7 +17,7 @@ from gavotte.formats.history import History
 from gavotte.formats.network import Network
 from gavotte.formats.rates import parse_rate
 from gavotte.formats.topology import Topology
-from gavotte.measure import measure, plan_measurement
+from gavotte.measure import expected_cost, measure, plan_measurement
 from gavotte.measure.methods import Method, bulk
 from gavotte.measure.planning import SCHEDULE_S, parts
 from gavotte.measure.sharing import cost_of_sharing, foreseen, measure_sharing
@@ -139,8 +139,12 @@ def test_what_hosts_were_seen_to_receive_is_no_limit_on_it() -> None:
     assert cost.seconds == pytest.approx(network.seconds - before_s + result.rounds * EXPERIMENT_S, rel=NEAR)
 
 
-def test_a_link_that_experiments_did_not_tell_is_reckoned_with() -> None:
-    topology = racks("100mbit", hosts=6)
+@pytest.mark.parametrize(
+    "topology",
+    [racks("100mbit", hosts=6), racks("50mbit", hosts=12), racks("100mbit", hosts=11, egress="120mbit")],
+    ids=["few", "many", "fast"],
+)
+def test_a_link_that_experiments_did_not_tell_is_reckoned_with(topology: Topology) -> None:
     _, known = known_of(topology)
     hidden = known.groups[0].name
     groups = [g.model_copy(update={"up_bps": None}) if g.name == hidden else g for g in known.groups]
@@ -150,7 +154,7 @@ def test_a_link_that_experiments_did_not_tell_is_reckoned_with() -> None:
     ]
     some = known.model_copy(update={"groups": groups, "verdicts": verdicts})
     network = Timed(Oracle(topology))
-    cost = plan_measurement(network.oracle.names, seed=1, known=some).cost()
+    cost = expected_cost(plan_measurement(network.oracle.names, seed=1, known=some), network.inventory, some)
     with network.held():
         found = measure(network.inventory, seed=1, known=some)
     # It was stopped here, with a third of the paths untold.
@@ -158,6 +162,8 @@ def test_a_link_that_experiments_did_not_tell_is_reckoned_with() -> None:
     assert found.answered == found.paths
     assert set(found.shared) <= {f"out of {hidden}"}
     assert cost.bytes == pytest.approx(network.sent, rel=NEAR)
+    # Half of them were said.
+    assert cost.seconds == pytest.approx(network.seconds + network.schedules * SCHEDULE_S, rel=NEAR)
 
 
 def test_the_rounds_sent_at_once_are_all_there_are() -> None:

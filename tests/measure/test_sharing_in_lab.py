@@ -58,6 +58,18 @@ def test_an_uplink_is_found_and_nothing_is_invented(tmp_path: Path) -> None:
         assert host.ingress_bps is None
 
 
+def test_a_pilot_foretells_what_unknown_racks_cost(tmp_path: Path) -> None:
+    # Without, 40 MB were said of racks that took 82.
+    with lab.session(two_racks(), source="tests") as session:
+        words = ("measure", "--hosts", session.hosts_file, "--json")
+        said = json.loads(gavotte(*words, "--dry-run", "--pilot", cwd=tmp_path).stdout)
+        did = json.loads(gavotte(*words, cwd=tmp_path).stdout)
+    assert did["answered"] == did["paths"] == 30
+    assert {each["link"] for each in said["pilot"]["shared"]} == {each["link"] for each in did["shared"]}
+    assert said["pilot"]["bytes_sent"] < 0.5 * did["bytes_sent"]
+    assert said["bytes"] == pytest.approx(did["bytes_sent"], rel=0.25)
+
+
 def test_the_caps_of_slow_hosts_are_not_the_burst_of_their_shapers() -> None:
     hosts = [{"name": f"vm{i}", "switch": "core", "egress": "20mbit", "burst": "128kb"} for i in range(3)]
     with lab.session(builders.topology(hosts, switches=["core"]), source="tests") as session:

@@ -15,7 +15,19 @@ import typer
 from gavotte.cli.budget import read_limits
 from gavotte.cli.calibrate import calibrate
 from gavotte.cli.cross import cross
-from gavotte.cli.options import AssumedRate, Budget, DryRun, Json, MaybeHosts, PricePerGb, Seed, TakeOver, read_rate
+from gavotte.cli.foretelling import foretold
+from gavotte.cli.options import (
+    AssumedRate,
+    Budget,
+    DryRun,
+    Json,
+    MaybeHosts,
+    Pilot,
+    PricePerGb,
+    Seed,
+    TakeOver,
+    read_rate,
+)
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_beside
 from gavotte.cli.sharing import document, experiment, sharing
 from gavotte.formats.counting import counted
@@ -113,6 +125,7 @@ def paths(
         bool, typer.Option("--resume", help="Continue the interrupted measurement of the file given by -o.")
     ] = False,
     dry_run: DryRun = False,
+    pilot: Pilot = False,
     as_json: Json = False,
 ) -> None:
     """Measure every directed path between the hosts."""
@@ -124,7 +137,7 @@ def paths(
     from gavotte.errors import GavotteError
     from gavotte.formats.history import check_history_path, write_history
     from gavotte.formats.network import read_network
-    from gavotte.measure import METHODS, bulk, journal_path, plan_measurement
+    from gavotte.measure import METHODS, bulk, expected_cost, journal_path, plan_measurement
     from gavotte.measure import measure as take
     from gavotte.measure.methods import ASSUMED_RATE_BPS
     from gavotte.measure.sharing import cost_of_sharing, foreseen
@@ -139,6 +152,10 @@ def paths(
         raise GavotteError(f"--engine {engine} cannot measure with --method {method}", hint="use --method bulk")
     if share and pairs is not None:
         raise GavotteError("--sharing needs the rate of every pair", hint="leave out --pairs")
+    if pilot and not (dry_run and network is None):
+        raise GavotteError(
+            "--pilot foretells what hosts cost that no Network tells", hint="add --dry-run, and leave out --network"
+        )
     if store is not None and series is None:
         raise GavotteError("--store needs a series", hint="name one with --series")
     if method == "bulk":
@@ -158,9 +175,13 @@ def paths(
         assumed_bps=assumed_bps,
         pairs=some,
     )
-    cost = todo.cost(price_per_gb=price_per_gb)
+    cost = expected_cost(todo.within(limits), inventory, known, limits)
     what = f"{count} snapshot{'s' * (count > 1)}"
-    if share:
+    sent: dict[str, object] | None = None
+    if pilot:
+        cost, sent = foretold(inventory, todo, limits, sharing=share, take_over=take_over)
+        what += " and experiments" * share
+    elif share:
         cost += cost_of_sharing(
             foreseen(inventory.names, known, assumed_bps=assumed_bps, method=how.name),
             seed=seed,
@@ -176,10 +197,10 @@ def paths(
     )
     limits.check(cost)
     if dry_run:
-        if known is None and assumed_rate is None:
+        if known is None and assumed_rate is None and not pilot:
             note(
                 f"without a Network paths are taken to carry {format_rate(assumed_bps)}; "
-                "name what yours do with --assumed-rate"
+                "name what yours do with --assumed-rate, or let a few probes tell with --pilot"
             )
         if as_json:
             emit_json(
@@ -193,6 +214,7 @@ def paths(
                     "max_seconds": cost.max_seconds,
                     "money": cost.money,
                     "seed": seed,
+                    "pilot": sent,
                 }
             )
         return

@@ -55,6 +55,12 @@ AssumedRate = Annotated[
         metavar="RATE",
     ),
 ]
+Pilot = Annotated[
+    bool,
+    typer.Option(
+        "--pilot", help="With --dry-run, where no Network tells: send a few probes to learn what the others will cost."
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what it would cost and send nothing.")]
 Budget = Annotated[
     list[str] | None,

@@ -118,13 +118,13 @@ def opening(rounds: Sequence[Sequence[Pair]], company: Company) -> Opening:
             tests.append(laid.pairs)
             taken.update(laid.pairs)
         left = [link for link in left if link not in full]
-    ends = _ends([pair for pair in pairs if company.tells_ends(pair)])
+    ends = each_end_once(pair for pair in pairs if company.tells_ends(pair))
     taken.update(pair for each in ends for pair in each)
     return Opening(ends, tests, _left(rounds, taken), aims)
 
 
-def _ends(pairs: Iterable[Pair]) -> list[list[Pair]]:
-    """Each host sends once and receives once, as far as it can."""
+def each_end_once(pairs: Iterable[Pair]) -> list[list[Pair]]:
+    """Rounds in which each host sends once and receives once, as far as it can: of the first pairs that fit."""
     sources, targets = set[int](), set[int]()
     chosen = []
     for source, target in pairs:

@@ -1,0 +1,313 @@
+"""A few probes that tell what a whole measurement will cost, where no Network does.
+
+They tell what decides the cost: who is near to whom, what each host sends, and what racks let through. Each host sends
+once and receives once, N of the N (N - 1) probes of N hosts; then as many pairs as can cross each link that they may
+share at once, for 0.2 s.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import permutations
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+
+from gavotte.agents import Budget, Fleet, enrolled
+from gavotte.agents.schedule import carry_out
+from gavotte.errors import AgentError
+from gavotte.formats.history import Floats, Ints
+from gavotte.formats.inventory import Inventory
+from gavotte.formats.network import FORMAT, Group, Host, Network
+from gavotte.measure.answers import read
+from gavotte.measure.busy import Busy
+from gavotte.measure.company import Company
+from gavotte.measure.methods import ASSUMED_RATE_BPS, SETUP_S, TRAIN_BYTES, Method
+from gavotte.measure.opening import Opening, each_end_once, opening
+from gavotte.measure.planning import MeasurementPlan, plan_measurement
+from gavotte.measure.sharing.carrier import TRAIN_HOLD_S, TRAIN_MORE, FleetCarrier
+from gavotte.measure.sharing.overlap import SHARED_BELOW, evidence, together
+from gavotte.measure.sharing.paths import path_lengths
+from gavotte.measure.sharing.trials import Trial
+from gavotte.terms import Pair
+from gavotte.terms.hierarchy import Hierarchy, hierarchy_of
+
+LEAST_PROBES = 4
+"""Probes of one host that a budget has room for, at the most bytes of each: it sends two as a rule."""
+
+MATES = 3
+"""Machines inside which a pair is probed: memory takes up to 64 MB each time, and machines are alike as a rule."""
+
+HELD_S = 60.0
+
+BUCKET_BYTES = 200_000.0
+"""A bucket this deep is a cap's."""
+
+
+class Taken(NamedTuple):
+    """How many times what is usual at their rate trains took.
+
+    Attributes:
+        bytes: of payload.
+        seconds: of sending.
+    """
+
+    bytes: float
+    seconds: float
+
+
+USUAL = Taken(1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What a few probes told.
+
+    Attributes:
+        inventory: the hosts that answered.
+        network: what they may carry: good enough to foretell costs, not to place by.
+        lengths: (N, N) path lengths (routers + 1) between them; 0 = unknown.
+        shared: links that were full, with what crossed them, bit/s.
+        untested: links that the budget left no room to test.
+        near: what trains between hosts of one machine took, in the median.
+        far: the same of all others.
+        bytes_sent: payload of all hosts.
+        seconds: wall time, without set-up.
+        missing: hosts that took no part, with the reason.
+    """
+
+    inventory: Inventory
+    network: Network
+    lengths: Ints
+    shared: dict[str, float] = field(default_factory=dict)
+    untested: list[str] = field(default_factory=list)
+    near: Taken = USUAL
+    far: Taken = USUAL
+    bytes_sent: int = 0
+    seconds: float = 0.0
+    missing: dict[str, str] = field(default_factory=dict)
+
+
+def take_pilot(inventory: Inventory, *, seed: int = 0, most_bytes: int | None = None, take_over: bool = False) -> Pilot:
+    """Sends the probes.
+
+    Args:
+        inventory: the hosts.
+        seed: of the choice of pairs.
+        most_bytes: that all of them may send together: trains are shorter, and links that would take more stay
+            untested; None = what usual paths take.
+        take_over: as in `measure`.
+
+    Raises:
+        GavotteError: for fewer than two hosts.
+        AgentError: when fewer than two agents can be used, or none of the probes told a rate.
+    """
+    method = plan_measurement(inventory.names, seed=seed).method
+    if most_bytes is not None:
+        method = method.capped(most_bytes // (LEAST_PROBES * len(inventory.names)))
+    budget = Budget(max_bytes=LEAST_PROBES * TRAIN_BYTES, max_seconds=HELD_S + len(inventory.names))
+    with enrolled(inventory, budget, purpose="pilot", take_over=take_over) as fleet:
+        if len(fleet.hosts) < 2:
+            name, reason = next(iter(fleet.away.items()))
+            raise AgentError(f"only one agent can be used; {name}: {reason}")
+        return _Probing(fleet, method, seed, math.inf if most_bytes is None else most_bytes).run()
+
+
+class _Probing:
+    """A pilot in progress."""
+
+    def __init__(self, fleet: Fleet, method: Method, seed: int, most_bytes: float) -> None:
+        self._fleet = fleet
+        self._plan: MeasurementPlan = plan_measurement([host.name for host in fleet.hosts], method, seed=seed)
+        self._most_bytes = most_bytes
+        self._bytes_sent = 0
+        self._untested: list[str] = []
+        self._taken: dict[Pair, Taken] = {}
+
+    def run(self) -> Pilot:
+        began_s = time.monotonic()
+        names, company = self._plan.names, Company(len(self._plan.names), {}, tolerance=self._plan.method.tolerance)
+        lengths = path_lengths(self._fleet, names, seed=self._plan.seed)
+        tree = hierarchy_of(names, lengths)
+        company.see(tree)
+        first = opening(self._plan.first, company)
+        rate = self._rates(tree, company)
+        shared = self._shared(tree, first, rate)
+        for pair in permutations(range(tree.size), 2):
+            rate[pair] = min([rate[pair], *(shared.get(tree.label(link), math.inf) for link in tree.path(*pair))])
+        inventory = self._fleet.inventory
+        return Pilot(
+            inventory=inventory.model_copy(update={"host": [host for host in inventory.host if host.name in names]}),
+            network=_network(tree, rate, shared),
+            lengths=lengths,
+            shared=shared,
+            untested=self._untested,
+            near=_median(taken for pair, taken in self._taken.items() if company.mates(pair)),
+            far=_median(taken for pair, taken in self._taken.items() if not company.mates(pair)),
+            bytes_sent=self._bytes_sent,
+            seconds=time.monotonic() - began_s,
+            missing=dict(self._fleet.away),
+        )
+
+    def _rates(self, tree: Hierarchy, company: Company) -> Floats:
+        """(N, N) bit/s that each pair may carry alone, from one probe out of each host and one into it."""
+        pairs = [pair for pairs in self._plan.first for pair in pairs]
+        apart = [pair for pair in pairs if not company.mates(pair)]
+        # Those that share no link come first: they go at the same time.
+        chosen = each_end_once(sorted(apart, key=lambda pair: not company.tells_ends(pair)))
+        mates = {tree.machine[pair[0]]: pair for pair in pairs if company.mates(pair)}
+        some = [pair for _, pair in sorted(mates.items())[:MATES]]
+        laid = [*company.apart([pair for each in chosen for pair in each], {}), *([pair] for pair in some)]
+        # Whoever is done runs ahead into the next round of a schedule, beside those that it shares links with.
+        found = {pair: bps for pairs in laid for pair, bps in self._send(tree, pairs).items()}
+        if not found:
+            raise AgentError("no path answered the pilot", hint="see why with `gavotte measure` of two of the hosts")
+        out_bps, into_bps = _ends({pair: bps for pair, bps in found.items() if not company.mates(pair)}, tree.size)
+        rate = np.minimum(out_bps[:, None], into_bps[None, :])
+        near = [found[pair] for pair in some if pair in found]
+        for pair in permutations(range(tree.size), 2):
+            if company.mates(pair):
+                rate[pair] = median(near) if near else ASSUMED_RATE_BPS
+        np.fill_diagonal(rate, np.nan)
+        return rate
+
+    def _send(self, tree: Hierarchy, pairs: list[Pair]) -> dict[Pair, float]:
+        """TCP goodput of the pairs of a round that answered, bit/s."""
+        method, index = self._plan.method, {name: i for i, name in enumerate(self._plan.names)}
+        schedule = self._plan.schedule([pairs])
+        found = {}
+        for answer in carry_out(self._fleet, schedule, round_s=self._plan.round_s):
+            self._bytes_sent += answer.bytes_sent
+            reading = read(answer, method, Busy(method))
+            if reading.refusal or answer.reply is None:
+                continue
+            pair = index[answer.source], index[answer.target]
+            found[pair] = reading.goodput_bps
+            # A deep bucket is emptied by the first train of many.
+            if not reading.bucket_bytes >= BUCKET_BYTES or tree.machine[pair[0]] == tree.machine[pair[1]]:
+                size, seconds = method.typical(reading.goodput_bps)
+                usual_s = seconds - SETUP_S
+                self._taken[pair] = Taken(answer.bytes_sent / size, answer.reply.gated_train.seconds / usual_s)
+        return found
+
+    def _shared(self, tree: Hierarchy, first: Opening, rate: Floats) -> dict[str, float]:
+        """Links that as many pairs as can do not pass at once, with what they carried, bit/s."""
+        carrier = FleetCarrier(self._fleet, self._plan.names, trains=True)
+        lost: dict[int, float] = {}
+        for pairs in first.tests:
+            wanted_bytes = sum(float(rate[pair]) for pair in pairs) / 8 * TRAIN_MORE * TRAIN_HOLD_S
+            if self._bytes_sent + carrier.bytes_sent + wanted_bytes > self._most_bytes:
+                self._untested += [link for link, aimed in first.aims.items() if set(aimed) <= set(pairs)]
+                continue
+            series = carrier.carry([pairs], {pair: float(rate[pair]) for pair in pairs}, "disjoint")
+            for link in range(len(tree.links)):
+                aimed = first.aims.get(tree.label(link), [])
+                if not aimed or not set(aimed) <= series.keys():
+                    continue
+                alone = {pair: float(rate[pair]) for pair in aimed}
+                met = together([series[pair] for pair in aimed])
+                told = evidence(tree, Trial(link, tuple(aimed)), alone, met, time_s=time.time())
+                # Also where hosts could not keep their paths full: links that nobody suspects cost more than was said.
+                if told.verdict != "independent" and 0 < met.sum_bps <= SHARED_BELOW * sum(alone.values()):
+                    lost[link] = met.sum_bps
+        self._bytes_sent += carrier.bytes_sent
+        return {tree.label(link): bps for link, bps in _blamed(tree, lost, first).items()}
+
+
+def _blamed(tree: Hierarchy, lost: Mapping[int, float], first: Opening) -> dict[int, float]:
+    """Links that explain who lost: the upper ones, those like them, and others where that leaves anybody.
+
+    The pairs that fill a rack's link go out of its machines, too, two by two.
+
+    Args:
+        tree: of all hosts.
+        lost: links whose pairs did, with what they carried together, bit/s.
+        first: which pairs crossed them.
+
+    Returns:
+        what each carries.
+    """
+    blamed: dict[int, float] = {}
+    kinds: set[str] = set()
+    explained: set[Pair] = set()
+    for link in sorted(lost, key=lambda link: (-len(tree.links[link].sources) * len(tree.links[link].targets), link)):
+        ends, aimed = tree.links[link], first.aims[tree.label(link)]
+        mine = {tree.kind(node) for node in (*ends.out_of, *ends.into)}
+        if not explained.issuperset(aimed):
+            blamed[link] = lost[link]
+        elif mine & kinds:
+            # What held its pairs up may be the others', which are alike as a rule.
+            blamed[link] = max(lost[link], median(blamed.values()))
+        else:
+            continue
+        kinds |= mine
+        explained.update(aimed)
+    return blamed
+
+
+def _median(taken: Iterable[Taken]) -> Taken:
+    each = list(taken)
+    return Taken(median(t.bytes for t in each), median(t.seconds for t in each)) if each else USUAL
+
+
+def _ends(found: Mapping[Pair, float], size: int) -> tuple[Floats, Floats]:
+    """(N,) each: what hosts send, and what those receive at most whose senders were seen to send more elsewhere.
+
+    In most clouds a host's limit is on what it sends.
+    """
+    sent: dict[int, list[float]] = defaultdict(list)
+    received: dict[int, list[Pair]] = defaultdict(list)
+    for pair, bps in found.items():
+        sent[pair[0]].append(bps)
+        received[pair[1]].append(pair)
+    usual_bps = float(np.median(list(found.values()))) if found else ASSUMED_RATE_BPS
+    out_bps = np.array([max(sent.get(host, [usual_bps])) for host in range(size)])
+    into_bps = np.full(size, np.inf)
+    for host, pairs in received.items():
+        if all(found[pair] < 0.9 * out_bps[pair[0]] for pair in pairs):
+            into_bps[host] = max(found[pair] for pair in pairs)
+    return out_bps, into_bps
+
+
+def _network(tree: Hierarchy, rate: Floats, shared: Mapping[str, float]) -> Network:
+    """The same as a Network: hosts limited by what they send, groups by what crossed their links."""
+    up: dict[int, float] = {}
+    down: dict[int, float] = {}
+    for number, link in enumerate(tree.links):
+        if (bps := shared.get(tree.label(number))) is not None:
+            # Of links that the same paths cross, one limits.
+            (up if link.out_of else down)[(link.out_of or link.into)[0]] = bps
+    away = rate.copy()
+    for pair in permutations(range(tree.size), 2):
+        if tree.machine[pair[0]] == tree.machine[pair[1]]:
+            away[pair] = np.nan
+    hosts = [
+        Host(
+            name=name,
+            machine=f"machine-{tree.machine[host]}",
+            egress_bps=float(np.nanmax(away[host])) if np.isfinite(away[host]).any() else None,
+        )
+        for host, name in enumerate(tree.names)
+    ]
+    groups = [
+        Group(
+            name=cluster.name,
+            members=[tree.names[member] for member in cluster.members],
+            up_bps=up.get(node),
+            down_bps=down.get(node),
+            parent=None if cluster.parent is None else tree.clusters[cluster.parent].name,
+        )
+        for node, cluster in enumerate(tree.clusters, start=tree.size)
+    ]
+    return Network(
+        format=FORMAT,
+        hosts=hosts,
+        rate_bps=[[None if bps != bps else float(bps) for bps in row] for row in rate],
+        groups=groups,
+        sharing="groups",
+    )

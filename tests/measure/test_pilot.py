@@ -1,0 +1,146 @@
+"""A few probes foretell what a whole measurement costs, of hosts that no Network tells."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from benches.racks import random_racks
+from tests.measure.oracle import Oracle
+from tests.measure.played_network import PlayedNetwork
+from tests.measure.test_racks import machines, racks
+from typer.testing import CliRunner
+
+from gavotte.cli.verbs import app
+from gavotte.errors import AgentError, GavotteError
+from gavotte.formats.inventory import write_inventory
+from gavotte.formats.topology import Topology
+from gavotte.measure import CostLimits, Pilot, bulk, foretell, measure, plan_measurement, take_pilot
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+
+CLOUDS: dict[str, Callable[[], Topology]] = {
+    "flat": lambda: racks(None),
+    "racks": racks,
+    "two racks": lambda: racks("200mbit", hosts=8, count=2, egress="100mbit"),
+    "machines": lambda: machines("10gbit"),
+    **{f"random {seed}": lambda seed=seed: random_racks(seed)[0] for seed in range(4)},  # type: ignore[misc]
+}
+
+
+def pilot(network: PlayedNetwork, **options: int | None) -> Pilot:
+    with network.held():
+        return take_pilot(network.inventory, seed=1, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["train", "bulk"])
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_the_run_sends_what_was_foretold(cloud: str, method: str) -> None:
+    oracle = Oracle(CLOUDS[cloud]())
+    told = pilot(PlayedNetwork(oracle, seed=1))
+    played = PlayedNetwork(oracle, seed=2)
+    cost = foretell(plan_measurement(played.inventory.names, method, seed=1), told)
+    with played.held():
+        found = measure(played.inventory, method=method, seed=1)
+    assert found.answered == found.paths
+    assert cost.bytes == pytest.approx(found.bytes_sent, rel=0.2)
+    assert cost.bytes <= cost.max_bytes
+    assert 0 < cost.seconds <= cost.max_seconds
+
+
+def test_it_tells_what_hosts_send_and_which_links_are_full() -> None:
+    network = PlayedNetwork(Oracle(racks()), seed=1)
+    told = pilot(network)
+    for host in told.network.hosts:
+        assert host.egress_bps == pytest.approx(60e6 * GOODPUT_PER_WIRE, rel=0.02)
+    assert sorted(told.shared) == sorted(f"{way} rack-{i}" for way in ("out of", "into") for i in range(3))
+    for bps in told.shared.values():
+        assert bps == pytest.approx(100e6 * GOODPUT_PER_WIRE, rel=0.05)
+    assert told.bytes_sent == network.sent - 66 * 128
+    assert network.sent < 0.2 * foretell(plan_measurement(network.inventory.names), told).bytes
+    assert (told.missing, told.untested) == ({}, [])
+
+
+def test_a_racks_link_explains_what_its_machines_lose() -> None:
+    told = pilot(PlayedNetwork(Oracle(machines("10gbit")), seed=1))
+    assert sorted(told.shared) == ["out of rack-0, into rack-1", "out of rack-1, into rack-0"]
+    alone = pilot(PlayedNetwork(Oracle(machines("10gbit", up="500mbit")), seed=1))
+    assert alone.shared == {}
+
+
+def test_later_snapshots_know_which_links_are_full() -> None:
+    network = PlayedNetwork(Oracle(racks()), seed=1)
+    told = pilot(network)
+    plan = plan_measurement(network.inventory.names, seed=1)
+    one, three = (foretell(replace(plan, count=count), told) for count in (1, 3))
+    assert one.bytes < three.bytes < 3 * one.bytes
+    with network.held():
+        found = measure(network.inventory, seed=1, count=3)
+    assert three.bytes == pytest.approx(found.bytes_sent, rel=0.2)
+    assert foretell(replace(plan, count=3, every_s=100.0), told).seconds > 200
+    priced = foretell(plan, told, CostLimits(price_per_gb=2.0))
+    assert priced.money == pytest.approx(2e-9 * priced.bytes)
+
+
+def test_a_pilot_keeps_to_the_budget() -> None:
+    network = PlayedNetwork(Oracle(racks()), seed=1)
+    usual = pilot(network).bytes_sent
+    network = PlayedNetwork(Oracle(racks()), seed=1)
+    told = pilot(network, most_bytes=usual // 2)
+    assert told.bytes_sent <= usual // 2
+    assert told.shared == {}
+    assert len(told.untested) == 6
+
+
+def test_without_agents_or_answers_it_says_why() -> None:
+    network = PlayedNetwork(Oracle(racks(None, hosts=3, count=1)), seed=1)
+    network.busy = {link for i in range(3) for j in range(3) if i != j for link in network.oracle.path(i, j)}
+    with pytest.raises(AgentError, match="no path answered the pilot"):
+        pilot(network)
+    with pytest.raises(GavotteError, match="a single host"):
+        take_pilot(network.inventory.model_copy(update={"host": network.inventory.host[:1]}))
+
+
+def test_the_command_says_what_it_sent_and_what_is_to_come(tmp_path: Path) -> None:
+    network = PlayedNetwork(Oracle(racks()), seed=1)
+    hosts = tmp_path / "h.hosts.toml"
+    write_inventory(hosts, network.inventory)
+    words = ["measure", "--hosts", str(hosts), "--dry-run", "--pilot", "--json"]
+    with network.held():
+        ran = CliRunner().invoke(app, words)
+        shared = CliRunner().invoke(app, [*words, "--sharing"])
+        some = CliRunner().invoke(app, [*words, "--pairs", "2"])
+        small = CliRunner().invoke(app, [*words, "--budget", "30MB"])
+    assert ran.exit_code == shared.exit_code == some.exit_code == 0, ran.output
+    assert "pilot: " in ran.stderr
+    assert "hosts send 57." in ran.stderr
+    assert "; 6 shared links full, as " in ran.stderr
+    assert "--assumed-rate" not in ran.stderr
+    said = json.loads(ran.stdout)
+    assert len(said["pilot"]["egress_bps"]) == 12
+    assert {each["link"] for each in said["pilot"]["shared"]} >= {"out of rack-0", "into rack-2"}
+    assert json.loads(shared.stdout)["bytes"] > 2 * said["bytes"]
+    assert json.loads(some.stdout)["bytes"] < 0.6 * said["bytes"]
+    assert isinstance(small.exception, GavotteError)
+    assert "more than the budget of 30.0 MB" in str(small.exception)
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run", "--network", "n.network.json"]])
+def test_it_is_for_dry_runs_of_hosts_that_no_network_tells(tmp_path: Path, more: list[str]) -> None:
+    hosts = tmp_path / "h.hosts.toml"
+    write_inventory(hosts, PlayedNetwork(Oracle(racks())).inventory)
+    ran = CliRunner().invoke(app, ["measure", "--hosts", str(hosts), "--pilot", *more])
+    assert isinstance(ran.exception, GavotteError)
+    assert "--pilot foretells what hosts cost" in str(ran.exception)
+
+
+def test_iperf3_takes_longer_to_begin() -> None:
+    told = pilot(PlayedNetwork(Oracle(racks(None, hosts=4, count=2)), seed=1))
+    own, other = (
+        foretell(plan_measurement(told.inventory.names, bulk(seconds=0.5, engine=engine)), told)
+        for engine in ("gavotte", "iperf3")
+    )
+    assert own.bytes == other.bytes
+    assert own.seconds < other.seconds
