@@ -105,6 +105,16 @@ def test_no_round_has_two_pairs_on_a_known_link(fleets: list[PlayedFleet]) -> No
     assert {number for _, number, _ in leaving} == {0}
 
 
+@pytest.mark.parametrize("up_bps", [4e7, 1e8])
+def test_no_round_has_pairs_both_ways_on_a_link_that_one_pair_fills(up_bps: float) -> None:
+    # What comes back to a train waited there: of 110 paths 27 were measured twice, and one had no rate.
+    racks = [Group(name=f"rack{i}", members=list(NAMES[4 * i : 4 * i + 4]), up_bps=up_bps) for i in range(2)]
+    plan = plan_measurement(NAMES, known=two_racks().model_copy(update={"groups": racks}))
+    ways = [{(i < 4, j < 4) for i, j in pairs if (i < 4) != (j < 4)} for pairs in plan.first]
+    assert sum(map(len, plan.first)) == plan.paths == 56
+    assert any(len(each) == 2 for each in ways) == (up_bps > 5e7)
+
+
 @pytest.mark.parametrize(
     ("bad", "said"),
     [

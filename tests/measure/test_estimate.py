@@ -141,7 +141,7 @@ def test_what_hosts_were_seen_to_receive_is_no_limit_on_it() -> None:
 
 @pytest.mark.parametrize(
     "topology",
-    [racks("100mbit", hosts=6), racks("50mbit", hosts=12), racks("100mbit", hosts=11, egress="120mbit")],
+    [racks("100mbit", hosts=6), racks("100mbit", hosts=12), racks("100mbit", hosts=11, egress="120mbit")],
     ids=["few", "many", "fast"],
 )
 def test_a_link_that_experiments_did_not_tell_is_reckoned_with(topology: Topology) -> None:

@@ -70,6 +70,17 @@ def test_a_pilot_foretells_what_unknown_racks_cost(tmp_path: Path) -> None:
     assert said["bytes"] == pytest.approx(did["bytes_sent"], rel=0.25)
 
 
+def test_with_a_network_of_slow_racks_no_path_is_in_doubt() -> None:
+    hosts = [{"name": f"vm{i}", "switch": f"tor{i % 2}", "egress": "54mbit"} for i in range(6)]
+    slow = builders.topology(hosts, switches=["core", *({"name": f"tor{i}", "up": "24mbit"} for i in range(2))])
+    with lab.session(slow, source="tests") as session:
+        inventory = read_inventory(session.hosts_file)
+        known = model(measure(inventory, seed=1).history)
+        assert all(group.up_bps == pytest.approx(24e6 * GOODPUT_PER_WIRE, rel=0.15) for group in known.groups)
+        found = measure(inventory, seed=2, known=known)
+    assert (found.answered, found.stopped, found.doubtful) == (30, "", [])
+
+
 def test_the_caps_of_slow_hosts_are_not_the_burst_of_their_shapers() -> None:
     hosts = [{"name": f"vm{i}", "switch": "core", "egress": "20mbit", "burst": "128kb"} for i in range(3)]
     with lab.session(builders.topology(hosts, switches=["core"]), source="tests") as session:

@@ -6,6 +6,7 @@ fills. So the same decisions are taken, on answers as agents would give them.
 
 from __future__ import annotations
 
+import math
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from gavotte.agents import Fleet, Reach
 from gavotte.agents import agent_pb2 as pb
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
-from gavotte.measure.cost import Cost, CostLimits
+from gavotte.measure.cost import Cost, CostLimits, Most
 from gavotte.measure.methods import PINGPONG_BYTES, SETUP_S, TRAIN_FILL_BYTES, TRAIN_MAX_S, Method
 from gavotte.measure.pilot import Pilot
 from gavotte.measure.planning import SCHEDULE_S, MeasurementPlan
@@ -33,6 +34,9 @@ UNSTEADY = 0.6
 
 LOST = 0.98
 """Who carries less than this share of what he does alone lost to others."""
+
+NEVER = Most(bytes=2.0**62, seconds=math.inf)
+"""What is played ends when it is done."""
 
 GLANCE_S = 0.002
 """Of two small packets."""
@@ -105,7 +109,8 @@ def _play(plan: MeasurementPlan, pilot: Pilot, limits: CostLimits) -> tuple[int,
     fleet = PlayedFleet(plan.method, pilot, seed=plan.seed)
     carrier = PlayedCarrier(pilot.network, trains=plan.method.name == "train")
     results = Results(pilot.inventory, plan.method.name, plan.count, plan.only)
-    underway = Underway(fleet, replace(plan, every_s=0.0), limits, results, None, None, carrier=carrier)
+    most = NEVER if limits.bytes is None else None
+    underway = Underway(fleet, replace(plan, every_s=0.0), limits, results, None, None, most=most, carrier=carrier)
     underway.run(again=True, enough=None)
     return underway.bytes_sent, fleet.seconds + carrier.seconds
 

@@ -13,6 +13,7 @@ from gavotte.formats.history import History
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.measure.cost import CostLimits
+from gavotte.measure.foretelling import expected_cost
 from gavotte.measure.journal import Journal
 from gavotte.measure.methods import ASSUMED_RATE_BPS, Method
 from gavotte.measure.planning import plan_measurement
@@ -144,6 +145,7 @@ def measure(
     )
     limits = limits or CostLimits()
     todo = todo.within(limits)
+    said = expected_cost(todo, inventory, known, limits)
     with ExitStack() as stack:
         results = Results(inventory, todo.method.name, count, todo.only)
         kept = stack.enter_context(Journal(journal, results, seed=seed, resume=resume)) if journal else None
@@ -160,7 +162,7 @@ def measure(
             kept.hold(fleet.run_id)
         # Agents know cores and memory that the inventory leaves out.
         results.inventory = fleet.inventory
-        underway = Underway(fleet, todo, limits, results, kept, progress)
+        underway = Underway(fleet, todo, limits, results, kept, progress, most=todo.most(limits, said))
         underway.run(again=again, enough=enough)
         return Measurement(
             history=replace(results.history(), evidence=underway.evidence()),

@@ -2,7 +2,7 @@
 
 They tell what decides the cost: who is near to whom, what each host sends, and what racks let through. Each host sends
 once and receives once, N of the N (N - 1) probes of N hosts; then as many pairs as can cross each link that they may
-share at once, for 0.2 s.
+share at once, for 0.2 s (as Choreo's section 3.3 tells bottlenecks, by path lengths and few concurrent pairs).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gavotte.agents.schedule import carry_out
 from gavotte.errors import AgentError
 from gavotte.formats.history import Floats, Ints
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.network import FORMAT, Group, Host, Network
+from gavotte.formats.network import FORMAT, Host, Network
 from gavotte.measure.answers import read
 from gavotte.measure.busy import Busy
 from gavotte.measure.company import Company
@@ -35,7 +35,7 @@ from gavotte.measure.sharing.overlap import SHARED_BELOW, evidence, together
 from gavotte.measure.sharing.paths import path_lengths
 from gavotte.measure.sharing.trials import Trial
 from gavotte.terms import Pair
-from gavotte.terms.hierarchy import Hierarchy, hierarchy_of
+from gavotte.terms.hierarchy import Hierarchy, hierarchy_of, limited_groups
 
 LEAST_PROBES = 4
 """Probes of one host that a budget has room for, at the most bytes of each: it sends two as a rule."""
@@ -294,20 +294,10 @@ def _network(tree: Hierarchy, rate: Floats, shared: Mapping[str, float]) -> Netw
         )
         for host, name in enumerate(tree.names)
     ]
-    groups = [
-        Group(
-            name=cluster.name,
-            members=[tree.names[member] for member in cluster.members],
-            up_bps=up.get(node),
-            down_bps=down.get(node),
-            parent=None if cluster.parent is None else tree.clusters[cluster.parent].name,
-        )
-        for node, cluster in enumerate(tree.clusters, start=tree.size)
-    ]
     return Network(
         format=FORMAT,
         hosts=hosts,
         rate_bps=[[None if bps != bps else float(bps) for bps in row] for row in rate],
-        groups=groups,
+        groups=list(limited_groups(tree, up, down)),
         sharing="groups",
     )

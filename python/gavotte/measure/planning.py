@@ -19,7 +19,7 @@ from gavotte.measure.cost import EXCEEDED, Cost, CostLimits, Most
 from gavotte.measure.methods import ASSUMED_RATE_BPS, METHODS, SETUP_S, TRAIN_FILL_BYTES, Method
 from gavotte.measure.opening import PAUSE_S, Opening, opening
 from gavotte.measure.rounds import Links, apart, directed_rounds, packed
-from gavotte.measure.shared_links import crossed, groups_of, shared_links, untold
+from gavotte.measure.shared_links import crossed, groups_of, narrow_links, shared_links, untold
 from gavotte.measure.sharing.carrier import LONG_HOLD_S, TRAIN_HOLD_S, TRAIN_MORE, TRAIN_PAUSE_S
 from gavotte.measure.sharing.crowding import CONFIRMED
 from gavotte.terms import Pair
@@ -58,6 +58,7 @@ class MeasurementPlan:
         every_s: from the start of one snapshot to the start of the next.
         seed: of the order of rounds; snapshot k uses seed + k.
         links: known shared links; two probes never meet on one.
+        narrow: those of them that a single pair fills; no probe meets another there that goes the other way.
         only: the pairs to measure; None = all.
         rates: what pairs are known to carry, bit/s.
         assumed_bps: what the others are taken to carry.
@@ -71,6 +72,7 @@ class MeasurementPlan:
     every_s: float = 0.0
     seed: int = 0
     links: Links = field(default_factory=dict)
+    narrow: frozenset[str] = frozenset()
     only: frozenset[Pair] | None = None
     rates: Mapping[Pair, float] = field(default_factory=dict)
     assumed_bps: float = ASSUMED_RATE_BPS
@@ -113,9 +115,18 @@ class MeasurementPlan:
             [(here[a], here[b]) for a, b in pairs] for pairs in directed_rounds(len(here), seed=self.seed + snapshot)
         ]
         if self.only is None and not done:
-            return apart(whole, self.links)
+            return apart(whole, self._ways)
         wanted = (pair for pairs in whole for pair in pairs if self.only is None or pair in self.only)
-        return packed((pair for pair in wanted if pair not in done), self.links)
+        return packed((pair for pair in wanted if pair not in done), self._ways)
+
+    @cached_property
+    def _ways(self) -> Links:
+        """The links that each pair keeps from others: those that it crosses, and on its way back the narrow ones."""
+        if not self.narrow:
+            return self.links
+        none = frozenset[str]()
+        pairs = {each for pair in self.links for each in (pair, pair[::-1])}
+        return {pair: self.links.get(pair, none) | self.links.get(pair[::-1], none) & self.narrow for pair in pairs}
 
     def schedule(
         self,
@@ -235,9 +246,14 @@ class MeasurementPlan:
         size, seconds = self.method.typical(rate_bps)
         return min(size, self.method.bytes_per_path) if self.method.name == "train" else size, seconds
 
-    def most(self, limits: CostLimits) -> Most:
-        """When the measurement is to end, whether it is done or not."""
-        cost = self.cost()
+    def most(self, limits: CostLimits, said: Cost | None = None) -> Most:
+        """When the measurement is to end, whether it is done or not.
+
+        Args:
+            limits: what it may cost.
+            said: what it was said to cost; None = what is reckoned.
+        """
+        cost = said or self.cost()
         return Most(
             bytes=EXCEEDED * cost.bytes if limits.bytes is None else limits.bytes,
             seconds=EXCEEDED * cost.max_seconds if limits.seconds is None else limits.seconds,
@@ -335,6 +351,7 @@ def plan_measurement(
         every_s=every_s,
         seed=seed,
         links=links,
+        narrow=frozenset() if known is None else narrow_links(known),
         only=None if pairs is None else _indices(pairs, names),
         rates={} if known is None else _rates(known, names),
         assumed_bps=assumed_bps,

@@ -45,6 +45,21 @@ def shared_links(network: Network, names: Sequence[str]) -> dict[Pair, frozenset
     return found
 
 
+def narrow_links(network: Network) -> frozenset[str]:
+    """Names of the group links that a single pair fills: what comes back to a train waits there for the other way's."""
+    found = set[str]()
+    inside = groups_of(network, network.names)
+    egress = [host.egress_bps or float("inf") for host in network.hosts]
+    for group in network.groups:
+        within = [bps for bps, groups in zip(egress, inside, strict=True) if group.name in groups]
+        without = [bps for bps, groups in zip(egress, inside, strict=True) if group.name not in groups]
+        if group.up_bps and group.up_bps < max(within, default=0.0):
+            found.add(f"up {group.name}")
+        if group.down_bps and group.down_bps < max(without, default=0.0):
+            found.add(f"down {group.name}")
+    return frozenset(found)
+
+
 def groups_of(network: Network, names: Sequence[str]) -> tuple[frozenset[str], ...]:
     """Names of the groups around each host, those above its own included; none for hosts that it does not know."""
     parents = {group.name: group.parent for group in network.groups}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gavotte.measure.cost import CostLimits
+from gavotte.measure.cost import CostLimits, Most
 from gavotte.measure.planning import MeasurementPlan
 from gavotte.measure.sharing.carrier import Carrier
 
@@ -20,10 +20,16 @@ class Spending:
         share: what each host may send in all; 0 = as much as it likes.
     """
 
-    def __init__(self, plan: MeasurementPlan, limits: CostLimits) -> None:
-        """Nothing was sent yet."""
+    def __init__(self, plan: MeasurementPlan, limits: CostLimits, most: Most) -> None:
+        """Nothing was sent yet.
+
+        Args:
+            plan: what is to be done.
+            limits: what it may cost.
+            most: when it is to end, whether it is done or not.
+        """
         self._plan = plan
-        self._most = plan.most(limits)
+        self._most = most
         # Of hosts that no Network knows, the first rounds tell what the others will cost.
         self._guessed = limits.bytes is None and not plan.rates
         self._sent: Counter[str] = Counter()

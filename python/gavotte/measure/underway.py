@@ -21,7 +21,7 @@ from gavotte.measure.again import changed
 from gavotte.measure.answers import read, sent_as
 from gavotte.measure.busy import Busy
 from gavotte.measure.company import EVERYTHING, Beside, Company, Sent
-from gavotte.measure.cost import LOST_S, CostLimits
+from gavotte.measure.cost import LOST_S, CostLimits, Most
 from gavotte.measure.filling import Filling
 from gavotte.measure.journal import Journal
 from gavotte.measure.methods import TRAIN_BRIEF_S
@@ -65,6 +65,7 @@ class Underway:
         journal: Journal | None,
         progress: Progress | None,
         *,
+        most: Most | None = None,
         carrier: Carrier | None = None,
     ) -> None:
         """Has sent nothing yet.
@@ -76,6 +77,7 @@ class Underway:
             results: where answers go; those of before are kept.
             journal: where they go, too.
             progress: told of each path that is done.
+            most: when it is to end, whether it is done or not; None = as reckoned.
             carrier: fills links; None = the fleet.
         """
         self._fleet = fleet
@@ -93,7 +95,7 @@ class Underway:
         self._busy = Busy(plan.method)
         self._opening: Opening | None = None
         self._filling: Filling | None = None
-        self._spending = Spending(plan, limits)
+        self._spending = Spending(plan, limits, most or plan.most(limits))
         self._cut: set[frozenset[int]] = set()
         self.again = 0
         self.seconds = 0.0

@@ -10,7 +10,7 @@ from gavotte.formats.evidence import Evidence
 from gavotte.formats.network import Group, LinkVerdict, Sharing
 from gavotte.formats.rates import format_rate
 from gavotte.model.ratelimit import LinkFinding, find_limits
-from gavotte.terms.hierarchy import Hierarchy
+from gavotte.terms.hierarchy import Hierarchy, limited_groups
 
 _VERDICTS: dict[str, Literal["hose", "machine", "tor", "aggregate"]] = {
     "host": "hose",
@@ -68,23 +68,12 @@ def structure_of(hierarchy: Hierarchy, evidence: Sequence[Evidence]) -> Structur
         inner = _innermost(hierarchy, finding)
         out.update({node: finding.rate_bps for node in link.out_of if hierarchy.kind(node) == inner})
         into.update({node: finding.rate_bps for node in link.into if hierarchy.kind(node) == inner})
-    groups = tuple(
-        Group(
-            name=cluster.name,
-            members=[hierarchy.names[member] for member in cluster.members],
-            up_bps=out.get(node),
-            down_bps=into.get(node),
-            parent=None if cluster.parent is None else hierarchy.clusters[cluster.parent].name,
-        )
-        for node, cluster in enumerate(hierarchy.clusters, start=hierarchy.size)
-        if cluster.kind != "machine" or node in out or node in into
-    )
     return Structure(
         egress_bps=tuple(out.get(host) for host in range(hierarchy.size)),
         ingress_bps=tuple(into.get(host) for host in range(hierarchy.size)),
         tested_out=tuple(host in tested_out for host in range(hierarchy.size)),
         tested_into=tuple(host in tested_into for host in range(hierarchy.size)),
-        groups=groups,
+        groups=limited_groups(hierarchy, out, into),
         sharing=_sharing(hierarchy, findings),
         verdicts=tuple(_verdict(hierarchy, finding) for finding in findings),
         failed=tuple(hierarchy.label(finding.link) for finding in findings if finding.failed),

@@ -6,12 +6,14 @@ most h hops apart are a cluster, and clusters of growing h nest. Measuring plans
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+
+from gavotte.formats.network import Group
 
 Hops = npt.NDArray[np.int64]
 
@@ -193,6 +195,27 @@ def hierarchy_of(names: Sequence[str], hops: Hops) -> Hierarchy:
         machine=tuple(numbered[first] for first in machine),
         clusters=_nested(found, [numbered[first] for first in machine]),
         notes=tuple(notes),
+    )
+
+
+def limited_groups(tree: Hierarchy, up_bps: Mapping[int, float], down_bps: Mapping[int, float]) -> tuple[Group, ...]:
+    """The clusters as groups of a Network, but for machines whose links limit nobody.
+
+    Args:
+        tree: of all hosts.
+        up_bps: node to the limit of its uplink, where there is one.
+        down_bps: the same of its downlink.
+    """
+    return tuple(
+        Group(
+            name=cluster.name,
+            members=[tree.names[member] for member in cluster.members],
+            up_bps=up_bps.get(node),
+            down_bps=down_bps.get(node),
+            parent=None if cluster.parent is None else tree.clusters[cluster.parent].name,
+        )
+        for node, cluster in enumerate(tree.clusters, start=tree.size)
+        if cluster.kind != "machine" or node in up_bps or node in down_bps
     )
 
 

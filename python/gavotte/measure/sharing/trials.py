@@ -133,9 +133,10 @@ class _Picker:
         self.one_end = len(self.sources) == 1 or len(self.targets) == 1
         self.pairs = [p for p in ((s, t) for s in self.sources for t in self.targets) if self._crosses(p)]
         rng.shuffle(self.pairs)
-        most = max((float(rate[pair]) for pair in self.pairs), default=1.0)
-        self.slowness = {pair: int(math.log(rate[pair] / most) / math.log(ALIKE)) for pair in self.pairs}
-        self.fastest = {source: max(rate[pair] for pair in self.pairs if pair[0] == source) for source, _ in self.pairs}
+        self.fastest: dict[int, float] = {}
+        for pair in self.pairs:
+            self.fastest[pair[0]] = max(self.fastest.get(pair[0], 0.0), float(rate[pair]))
+        self.most = max(self.fastest.values(), default=1.0)
         self.used = used
         self.shares_targets = crowd
         self.crowd: Counter[int] = Counter()
@@ -153,8 +154,7 @@ class _Picker:
         paths = {pair: self.tree.path(*pair) for pair in self.pairs}
         by_source: dict[int, list[Pair]] = defaultdict(list)
         # Fast sources first: where there are fewer targets, the slow ones stay out.
-        slowness = {s: min(self.slowness[pair] for pair in self.pairs if pair[0] == s) for s, _ in self.pairs}
-        for pair in sorted(self.pairs, key=lambda pair: slowness[pair[0]]):
+        for pair in sorted(self.pairs, key=lambda pair: self._slowness(self.fastest[pair[0]])):
             by_source[pair[0]].append(pair)
         chosen: list[Pair] = []
         while len(chosen) < (HOST_PAIRS if self.one_end else MOST_PAIRS):
@@ -183,7 +183,12 @@ class _Picker:
         """Crowds no other link, or few; then is not slow for its source; then new; then takes a short way."""
         others = [self.crowd[link] for link in path if link != self.link]
         slow = float(self.rate[pair]) < FAST_SHARE * self.fastest[pair[0]]
-        return max(others, default=0), sum(others), slow, pair in self.used, len(others), self.slowness[pair]
+        slowness = self._slowness(float(self.rate[pair]))
+        return max(others, default=0), sum(others), slow, pair in self.used, len(others), slowness
+
+    def _slowness(self, rate: float) -> int:
+        """How many times a rate is less than the fastest by what counts: 0 for all that are alike."""
+        return int(math.log(rate / self.most) / math.log(ALIKE))
 
 
 def rounds_of(tree: Hierarchy, trials: Sequence[Trial]) -> list[list[Trial]]:
