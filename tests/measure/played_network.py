@@ -31,6 +31,9 @@ UNSTEADY = 0.6
 NOISE = 0.002
 BIN_S = 0.01
 BULK_NOISE = 0.02
+BURST_NOISE = 0.02
+GLANCE_PACKETS = 2
+"""So many only ask for the path's length."""
 
 
 class PlayedNetwork:
@@ -74,12 +77,15 @@ class PlayedNetwork:
         return inventory(self.oracle.names)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """`measure` and pilots meet these agents."""
+    def held(self, missing: Collection[str] = ()) -> Iterator[None]:
+        """`measure` and pilots meet these agents, but for those that are missing."""
 
         @contextmanager
         def enrolled(*_: object, **__: object) -> Iterator[Fleet]:
-            yield PlayedFleet(self.oracle.names, self.say)
+            fleet = PlayedFleet(self.oracle.names, self.say)
+            fleet.hosts = [host for host in fleet.hosts if host.name not in missing]
+            fleet.missing |= dict.fromkeys(missing, "no agent")
+            yield fleet
 
         with mock.patch.object(measuring, "enrolled", enrolled), mock.patch.object(pilot, "enrolled", enrolled):
             yield
@@ -92,7 +98,7 @@ class PlayedNetwork:
                 rounds[probe.round].append((name, probe))
         for number, probes in sorted(rounds.items()):
             pairs = [(self.index[name], self.index[probe.peer]) for name, probe in probes]
-            if probes[0][1].WhichOneof("kind") != "burst_train":
+            if probes[0][1].burst_train.packets != GLANCE_PACKETS:
                 self.rounds.append(pairs)
             together = self.oracle.rates(pairs)
             ends: dict[Pair, float] = {}
@@ -123,6 +129,13 @@ class PlayedNetwork:
 
     def _answer(self, probe: pb.Probe, pair: Pair, share_bps: float) -> pb.ProbeReply:
         kind = probe.WhichOneof("kind")
+        if kind == "burst_train" and probe.burst_train.packets > GLANCE_PACKETS:
+            asked = probe.burst_train
+            size = asked.bursts * asked.packets * asked.payload_bytes
+            told = pb.BurstTrainResult(sent=1, received=1, rate_bps=share_bps * (1 + self._rng.gauss(0, BURST_NOISE)))
+            sent_s = asked.bursts * (asked.packets / 150e3 + asked.gap_s)
+            # What finds a queue of 50 ms full is lost, and waited for a little.
+            return pb.ProbeReply(seconds=min(8 * size / share_bps, sent_s + 0.08), bytes_sent=size, burst_train=told)
         if kind == "burst_train":
             return pb.ProbeReply(seconds=0.002, bytes_sent=128, burst_train=pb.BurstTrainResult(sent=2, received=2))
         alone_bps = float(self.oracle.rates([pair])[0])

@@ -18,7 +18,7 @@ from gavotte.cli.verbs import app
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.inventory import write_inventory
 from gavotte.formats.topology import Topology
-from gavotte.measure import CostLimits, Pilot, bulk, foretell, measure, plan_measurement, take_pilot
+from gavotte.measure import CostLimits, Method, Pilot, bulk, choreo, foretell, measure, plan_measurement, take_pilot
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 CLOUDS: dict[str, Callable[[], Topology]] = {
@@ -35,9 +35,11 @@ def pilot(network: PlayedNetwork, **options: int | None) -> Pilot:
         return take_pilot(network.inventory, seed=1, **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("method", ["train", "bulk"])
+@pytest.mark.parametrize(
+    "method", ["train", "bulk", "choreo", choreo(bursts=3)], ids=["train", "bulk", "choreo", "brief choreo"]
+)
 @pytest.mark.parametrize("cloud", CLOUDS)
-def test_the_run_sends_what_was_foretold(cloud: str, method: str) -> None:
+def test_the_run_sends_what_was_foretold(cloud: str, method: str | Method) -> None:
     oracle = Oracle(CLOUDS[cloud]())
     told = pilot(PlayedNetwork(oracle, seed=1))
     played = PlayedNetwork(oracle, seed=2)
@@ -92,6 +94,18 @@ def test_a_pilot_keeps_to_the_budget() -> None:
     assert told.bytes_sent <= usual // 2
     assert told.shared == {}
     assert len(told.untested) == 6
+
+
+def test_hosts_that_are_not_there_are_not_counted(tmp_path: Path) -> None:
+    network = PlayedNetwork(Oracle(racks(None, hosts=4, count=2)), seed=1)
+    hosts = tmp_path / "h.hosts.toml"
+    write_inventory(hosts, network.inventory)
+    with network.held(missing=["vm3"]):
+        ran = CliRunner().invoke(app, ["measure", "--hosts", str(hosts), "--dry-run", "--pilot", "--json"])
+    assert ran.exit_code == 0, ran.output
+    assert "warning: vm3: no agent" in ran.stderr
+    assert json.loads(ran.stdout)["paths"] == 6
+    assert json.loads(ran.stdout)["pilot"]["missing"] == {"vm3": "no agent"}
 
 
 def test_without_agents_or_answers_it_says_why() -> None:

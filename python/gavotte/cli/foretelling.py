@@ -19,7 +19,7 @@ ALIKE = 1.02
 
 def foretold(
     inventory: Inventory, plan: MeasurementPlan, limits: CostLimits, *, sharing: bool, take_over: bool
-) -> tuple[Cost, dict[str, object]]:
+) -> tuple[MeasurementPlan, Cost, dict[str, object]]:
     """Sends a pilot, and says what a measurement will cost by it.
 
     Args:
@@ -30,7 +30,7 @@ def foretold(
         take_over: as in `measure`.
 
     Returns:
-        the cost, and what the pilot told as a document.
+        the plan for the hosts that are there, its cost, and what the pilot told as a document.
     """
     from gavotte.measure import foretell, take_pilot
     from gavotte.measure.sharing import cost_of_sharing, foreseen
@@ -50,7 +50,8 @@ def foretold(
     if pilot.untested:
         full += f", {len(pilot.untested)} not tested within the budget"
     note(f"pilot: {format_bytes(pilot.bytes_sent)} sent in {pilot.seconds:.1f} s; hosts send {rates}; {full}")
-    cost = foretell(_of(plan.within(limits), pilot.inventory), pilot, limits)
+    todo = _of(plan.within(limits), pilot.inventory)
+    cost = foretell(todo, pilot, limits)
     if sharing:
         expected = foreseen(pilot.inventory.names, pilot.network, method=plan.method.name)
         cost += cost_of_sharing(
@@ -59,14 +60,18 @@ def foretold(
             price_per_gb=limits.price_per_gb,
             known=pilot.network,
         )
-    return cost, {
-        "bytes_sent": pilot.bytes_sent,
-        "measure_s": pilot.seconds,
-        "egress_bps": sends,
-        "shared": [{"link": link, "rate_bps": bps} for link, bps in pilot.shared.items()],
-        "untested": pilot.untested,
-        "missing": pilot.missing,
-    }
+    return (
+        todo,
+        cost,
+        {
+            "bytes_sent": pilot.bytes_sent,
+            "measure_s": pilot.seconds,
+            "egress_bps": sends,
+            "shared": [{"link": link, "rate_bps": bps} for link, bps in pilot.shared.items()],
+            "untested": pilot.untested,
+            "missing": pilot.missing,
+        },
+    )
 
 
 def _of(plan: MeasurementPlan, inventory: Inventory) -> MeasurementPlan:

@@ -179,7 +179,7 @@ def paths(
     what = f"{count} snapshot{'s' * (count > 1)}"
     sent: dict[str, object] | None = None
     if pilot:
-        cost, sent = foretold(inventory, todo, limits, sharing=share, take_over=take_over)
+        todo, cost, sent = foretold(inventory, todo, limits, sharing=share, take_over=take_over)
         what += " and experiments" * share
     elif share:
         cost += cost_of_sharing(
